@@ -1,0 +1,53 @@
+package agent
+
+import "time"
+
+// EventType names what happened in a conversation, as it is written in event
+// streams and timelines.
+type EventType string
+
+// The event types.
+const (
+	// EventUserStarted: the caller's turn began.
+	EventUserStarted EventType = "user_started"
+	// EventTranscript: words of the caller; Final tells interim from final.
+	EventTranscript EventType = "transcript"
+	// EventUserStopped: the caller's turn is complete; Text is all of it.
+	EventUserStopped EventType = "user_stopped"
+	// EventAgentStarted: the first sound of a reply was put on the wire. Latency
+	// is the time since the caller's last sound, when the reply answers a turn.
+	EventAgentStarted EventType = "agent_started"
+	// EventAgentText: a sentence of the reply was given to the voice.
+	EventAgentText EventType = "agent_text"
+	// EventAgentStopped: the reply is over. Text is what was generated, Heard what
+	// the caller heard, Interrupted whether it was cut.
+	EventAgentStopped EventType = "agent_stopped"
+	// EventBargeIn: the caller cut the agent off. Latency is the time from the
+	// first sound of the caller to the stop. Reason is "voice" or "digit".
+	EventBargeIn EventType = "barge_in"
+	// EventFalseBargeIn: a candidate interruption proved false; speech resumed.
+	EventFalseBargeIn EventType = "false_barge_in"
+	// EventDigit: a key was pressed. Text is empty where digits are secret.
+	EventDigit EventType = "digit"
+	// EventAction: the agent did something to the call; Reason names it.
+	EventAction EventType = "action"
+	// EventState: the conversation moved to another state; Reason names it.
+	EventState EventType = "state"
+	// EventError: something failed; Reason says what, in words without secrets.
+	EventError EventType = "error"
+)
+
+// Event is one thing that happened in a conversation, for logs, metrics, event
+// streams and timelines. Receivers must not change it.
+type Event struct {
+	Type        EventType     `json:"type"`
+	At          time.Time     `json:"at"`
+	Text        string        `json:"text,omitempty"`
+	Heard       string        `json:"heard,omitempty"`
+	Final       bool          `json:"final,omitempty"`
+	Interrupted bool          `json:"interrupted,omitempty"`
+	Latency     time.Duration `json:"latency_ns,omitempty"`
+	Position    time.Duration `json:"position_ns,omitempty"`
+	Confidence  float64       `json:"confidence,omitempty"`
+	Reason      string        `json:"reason,omitempty"`
+}

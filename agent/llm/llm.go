@@ -1,0 +1,113 @@
+// Package llm is the contract between a conversation and whatever thinks up the
+// replies: your own agent over HTTP, a model, a script. Providers are in the
+// sub-packages.
+package llm
+
+import (
+	"context"
+	"time"
+)
+
+// Provider opens models for calls. It is safe for concurrent use.
+type Provider interface {
+	// Open prepares the model for one conversation, before the call is answered.
+	// An error refuses the call.
+	Open(ctx context.Context, c Conversation) (Model, error)
+}
+
+// Conversation says whose replies a model is to think up.
+type Conversation struct {
+	// CallID is the call's id in logs.
+	CallID string
+	// SessionID is the conversation's id.
+	SessionID string
+	// ResourceID identifies the person across calls; empty when unknown.
+	ResourceID string
+	// CallerName and Called are texts from outside: data, never instructions.
+	CallerName, Called string
+	// Direction is "inbound" or "outbound".
+	Direction string
+}
+
+// Model thinks up the replies of one conversation. One Reply or Greet runs at a
+// time; Close may be called at any time.
+type Model interface {
+	// Greet gives the words to open the conversation with. A model that leaves
+	// the first word to the caller, or to the configuration, gives none.
+	Greet(ctx context.Context, out func(Chunk) error) error
+	// Reply gives the reply to one turn of the caller, piece by piece, in order.
+	// out may block (back-pressure of the voice), which does not count against the
+	// model's own deadlines. It returns when the reply is complete. On failure
+	// what was given before stands, and the error says what to log.
+	Reply(ctx context.Context, t Turn, out func(Chunk) error) error
+	// Close ends the conversation, with why and after how long, and frees what
+	// the model holds. It is called exactly once, also when Greet never was.
+	Close(ctx context.Context, e End)
+}
+
+// Turn is what the caller said, and what goes with it.
+type Turn struct {
+	// Text is exactly what the caller said: the finals of the turn joined by one
+	// space, or the digits that were pressed.
+	Text string
+	// Digits says that Text was keyed in, not spoken.
+	Digits bool
+	// Interrupted is what the caller heard of the reply that this turn cut off;
+	// empty when none was, or nothing of it was heard.
+	Interrupted string
+	// WasInterrupted says that this turn cut a reply off, heard or not.
+	WasInterrupted bool
+	// Confidence is the recogniser's, 0 when it does not tell.
+	Confidence float64
+	// Nothing says that the caller was silent when a reply was due, or that the
+	// recogniser understood no word of what was said (Garbled).
+	Nothing bool
+	// Garbled says that the caller spoke and no word was understood.
+	Garbled bool
+}
+
+// Chunk is a piece of a reply. Usually only Text is set.
+type Chunk struct {
+	// Text is words to speak, of any length; a rune is never split.
+	Text string
+	// Expect, when set, says what the caller may say to this reply.
+	Expect *Expect
+	// Action, when set, is to be done when the words before it have been heard.
+	Action *Action
+}
+
+// Expect narrows what the caller may say or key in next.
+type Expect struct {
+	// Grammar is a JSGF grammar for recognisers that want one.
+	Grammar string
+	// Phrases are words worth listening for.
+	Phrases []string
+	// MaxDigits ends a keyed-in turn after so many digits; 0: at "#" or a pause.
+	MaxDigits int
+}
+
+// ActionKind names what an agent may do to its call.
+type ActionKind string
+
+// The actions.
+const (
+	// Hangup ends the call.
+	Hangup ActionKind = "hangup"
+	// Transfer hands the caller to Action.To.
+	Transfer ActionKind = "transfer"
+)
+
+// Action is something to do to the call.
+type Action struct {
+	Kind ActionKind
+	// To is the target of a Transfer.
+	To string
+}
+
+// End says how a conversation ended.
+type End struct {
+	// Cause is "caller hung up", "agent hung up", and so on.
+	Cause string
+	// Duration is how long the call was up.
+	Duration time.Duration
+}
