@@ -1,0 +1,99 @@
+package call
+
+import (
+	"time"
+
+	"parley/agent"
+)
+
+// Observer is told what happens to calls, for metrics and event streams. Its
+// methods may be called from many goroutines at once and must not block.
+type Observer interface {
+	// CallStarted: a call was answered.
+	CallStarted(Started)
+	// CallEnded: a call that had been answered is over.
+	CallEnded(Record)
+	// CallRefused: an INVITE got a final answer of 300 or more. rule is a short,
+	// fixed name of the reason, such as "max_calls" or "no_common_codec".
+	CallRefused(code int, rule string)
+	// CallEvent: something happened in the conversation of a call.
+	CallEvent(callID string, e agent.Event)
+}
+
+// Started describes a call that was just answered.
+type Started struct {
+	CallID, SessionID string
+	Codec             string
+	// Setup is the time from the INVITE to our 200.
+	Setup time.Duration
+}
+
+// Record is the "call ended" record: what is worth keeping about a call. It holds
+// the caller's number; log lines hold it masked.
+type Record struct {
+	CallID     string    `json:"call_id"`
+	SIPCallID  string    `json:"sip_call_id"`
+	SessionID  string    `json:"session_id"`
+	ResourceID string    `json:"resource_id,omitempty"`
+	Direction  string    `json:"direction"`
+	Called     string    `json:"called"`
+	Peer       string    `json:"peer"`
+	Codec      string    `json:"codec"`
+	Began      time.Time `json:"began"`
+	Answered   time.Time `json:"answered"`
+	Ended      time.Time `json:"ended"`
+	// Cause is one of the Cause constants.
+	Cause string `json:"cause"`
+	// Error is set when Cause is CauseFault.
+	Error string `json:"error,omitempty"`
+	Stats Stats  `json:"stats"`
+}
+
+// Stats are the figures of one call's sound.
+type Stats struct {
+	// Setup is the time from the INVITE to our 200.
+	Setup time.Duration `json:"setup_ns"`
+	// PacketsIn and PacketsOut count RTP packets of the caller and to the caller.
+	PacketsIn  uint64 `json:"packets_in"`
+	PacketsOut uint64 `json:"packets_out"`
+	// Lost counts packets that never came, Late those that came after their place
+	// was concealed, Concealed the samples that were made up, in milliseconds.
+	Lost        uint64 `json:"lost"`
+	Late        uint64 `json:"late"`
+	Duplicate   uint64 `json:"duplicate"`
+	ConcealedMS uint64 `json:"concealed_ms"`
+	// Strange counts packets from a source that is not the caller's.
+	Strange   uint64 `json:"strange"`
+	Malformed uint64 `json:"malformed"`
+	// Jitter is the interarrival jitter of RFC 3550 section 6.4.1 at the end.
+	Jitter time.Duration `json:"jitter_ns"`
+	// SkippedSlots counts sending times that a stall of the process made us miss.
+	SkippedSlots uint64 `json:"skipped_slots"`
+	// Speech is how much of the agent's speech was put on the wire.
+	Speech time.Duration `json:"speech_ns"`
+	// Digits counts keys pressed by the caller.
+	Digits uint64 `json:"digits"`
+	// BargeIns counts replies that the caller cut off.
+	BargeIns uint64 `json:"barge_ins"`
+	// Turns counts the caller's turns.
+	Turns uint64 `json:"turns"`
+}
+
+// The causes of a call's end.
+const (
+	CauseCallerHungUp = "caller hung up"
+	CauseAgentHungUp  = "agent hung up"
+	CauseMediaTimeout = "media timeout"
+	CauseMaxDuration  = "maximum duration"
+	CauseShutdown     = "shutdown"
+	CauseNoACK        = "no ACK"
+	CauseFault        = "fault"
+)
+
+// nobody is the Observer of a server that was given none.
+type nobody struct{}
+
+func (nobody) CallStarted(Started)           {}
+func (nobody) CallEnded(Record)              {}
+func (nobody) CallRefused(int, string)       {}
+func (nobody) CallEvent(string, agent.Event) {}
