@@ -52,7 +52,8 @@ type Speaker interface {
 	Resume()
 	// Stop drops all queued speech, from the next packet, and also ends a pause.
 	// It returns the position up to which speech was put on the wire. This is the
-	// barge-in.
+	// barge-in. When another goroutine may be about to call Say, cancel the context
+	// of its speech first and call Stop then: nothing of it is played after that.
 	Stop() (heard time.Duration)
 	// Played is the position up to which speech was put on the wire.
 	Played() time.Duration

@@ -1,0 +1,352 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"parley/agent"
+	"parley/media"
+	"parley/media/resample"
+)
+
+// maxLateness is how late speech may be put on the wire after a stall; what is
+// older is dropped so that the conversation does not lag for ever.
+const maxLateness = 60 * time.Millisecond
+
+// positionMask is the part of a mouth's state that holds the position.
+const positionMask = 0xffffffff
+
+// Mouth is the way of an agent's speech to the caller: Say resamples and encodes
+// on the agent's goroutine, the wheel takes a ready payload every packet time. It
+// implements agent.Speaker.
+//
+//	agent's goroutine                         wheel
+//	Say ─> resample ─> packet ─> encode ─> [ ring ] ─> next ─> RTP
+//	                                          │
+//	Stop, Pause, Resume ── state, paused ─────┘   (any goroutine)
+//
+// Stop needs no lock: state holds the generation of what may be played and the
+// position played up to. The wheel moves the position by compare-and-swap before
+// it sends, Stop moves the generation the same way, so every packet is either
+// counted as heard or never sent.
+type Mouth struct {
+	sayRate int
+	notice  func(agent.Notice)
+
+	state  atomic.Uint64 // generation<<32 | position in samples at sayRate
+	paused atomic.Bool
+	closed chan struct{}
+
+	ring    *ring
+	room    chan struct{} // a token when there may be room again
+	waiting atomic.Bool   // Say waits for room
+	line    atomic.Pointer[line]
+
+	say  producer
+	play player
+}
+
+// producer is the state of the goroutine that calls Say.
+type producer struct {
+	generation uint32
+	base       uint64 // position at which the counts below began
+	in         uint64 // samples said since base, at sayRate
+	out        uint64 // samples put into packets since base, at the codec's rate
+	line       *line
+	rate       *resample.Resampler
+	pcm        []int16 // at the codec's rate, less than a packet between calls
+	payload    []byte
+}
+
+// player is the state of the wheel's side.
+type player struct {
+	speaking bool
+	out      []byte
+	pcm      []int16
+}
+
+// reserve is how many packets Say leaves free in the ring for Flush, which must
+// not wait: the rest of a packet, and what the resampler holds back.
+const reserve = 3
+
+// newMouth makes a mouth for speech at sayRate that buffers so much encoded
+// speech. notice is called on the wheel.
+func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Notice)) (*Mouth, error) {
+	perSecond := len(l.idle) * int(time.Second/l.packetTime)
+	longest := perSecond * 60 / 1000 // a re-INVITE may ask for packets of 60 ms
+	m := &Mouth{
+		sayRate: sayRate,
+		notice:  notice,
+		closed:  make(chan struct{}),
+		ring: newRing(int(buffer/(10*time.Millisecond))+reserve,
+			max(perSecond*int(buffer/time.Millisecond)/1000, longest)+reserve*longest),
+		room: make(chan struct{}, 1),
+	}
+	m.line.Store(l)
+	return m, m.use(l)
+}
+
+// use makes the producer encode for l.
+func (m *Mouth) use(l *line) error {
+	p := &m.say
+	if p.line != nil && p.line.codec.SampleRate == l.codec.SampleRate {
+		p.line = l
+		return nil
+	}
+	r, err := resample.New(m.sayRate, l.codec.SampleRate, resample.Voice)
+	if err != nil {
+		return fmt.Errorf("call: speech at %d Hz: %w", m.sayRate, err)
+	}
+	if p.line != nil {
+		p.base, p.in, p.out = uint64(m.end()), 0, 0
+	}
+	p.line, p.rate, p.pcm = l, r, p.pcm[:0]
+	return nil
+}
+
+// Say implements agent.Speaker.
+func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
+	// The generation is read before the context is looked at: who cancels first
+	// and stops then can be sure that nothing of the cancelled speech is queued.
+	generation := m.generation()
+	if err := m.over(ctx); err != nil {
+		return err
+	}
+	if generation != m.say.generation {
+		m.begin(generation)
+	}
+	if l := m.line.Load(); l != m.say.line {
+		if err := m.use(l); err != nil {
+			return err
+		}
+	}
+	if err := m.wait(ctx, len(m.say.line.idle)); err != nil {
+		return err
+	}
+	// A long pcm is taken in pieces, so that the buffer stays small.
+	for piece := m.sayRate / 10; len(pcm) > 0; {
+		n := min(piece, len(pcm))
+		m.say.in += uint64(n)
+		m.say.pcm = m.say.rate.Process(m.say.pcm, pcm[:n])
+		pcm = pcm[n:]
+		if err := m.pushWhole(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin starts a new generation where the last Stop left the timeline.
+func (m *Mouth) begin(generation uint32) {
+	m.say.generation = generation
+	m.say.base, m.say.in, m.say.out = m.state.Load()&positionMask, 0, 0
+	m.say.pcm = m.say.pcm[:0]
+	m.say.rate.Reset()
+}
+
+// pushWhole queues all whole packets of say.pcm, waiting for room.
+func (m *Mouth) pushWhole(ctx context.Context) error {
+	p := &m.say
+	size, done := p.line.samples, 0
+	var err error
+	for ; len(p.pcm)-done >= size && err == nil; done += size {
+		if p.payload, err = p.line.enc.Encode(p.payload[:0], p.pcm[done:done+size]); err != nil {
+			break
+		}
+		p.out += uint64(size)
+		if err = m.wait(ctx, len(p.payload)); err == nil {
+			m.ring.push(packet{generation: p.generation, end: m.end(), line: p.line}, p.payload, reserve)
+		}
+	}
+	p.pcm = p.pcm[:copy(p.pcm, p.pcm[done:])]
+	return err
+}
+
+// wait waits until a packet of n bytes fits beside the reserve.
+func (m *Mouth) wait(ctx context.Context, n int) error {
+	for armed := false; ; {
+		if m.generation() != m.say.generation {
+			return agent.ErrStopped
+		}
+		if m.ring.room(n, reserve) {
+			return nil
+		}
+		if !armed {
+			// Look once more after asking to be woken, or a wake-up that comes
+			// between the look and the asking is lost.
+			m.waiting.Store(true)
+			armed = true
+			continue
+		}
+		select {
+		case <-m.room:
+			armed = false
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.closed:
+			return agent.ErrClosed
+		}
+	}
+}
+
+// end is the timeline position after the packets made so far: what was said, or
+// less while the resampler and the packet hold some of it back.
+func (m *Mouth) end() uint32 {
+	made := m.say.out * uint64(m.sayRate) / uint64(m.say.line.codec.SampleRate)
+	return uint32(m.say.base + min(m.say.in, made))
+}
+
+// Flush implements agent.Speaker. It never waits: Say leaves room for it.
+func (m *Mouth) Flush() {
+	p := &m.say
+	if p.in == 0 || p.generation != m.generation() {
+		return
+	}
+	if d := p.rate.Delay(); d > 0 {
+		p.pcm = p.rate.Process(p.pcm, make([]int16, media.Samples(d, m.sayRate)+1))
+	}
+	size := p.line.samples
+	if rest := len(p.pcm) % size; rest > 0 {
+		p.pcm = append(p.pcm, make([]int16, size-rest)...)
+	}
+	for ; len(p.pcm) > 0; p.pcm = p.pcm[:copy(p.pcm, p.pcm[size:])] {
+		payload, err := p.line.enc.Encode(p.payload[:0], p.pcm[:size])
+		if err != nil {
+			break
+		}
+		p.payload, p.out = payload, p.out+uint64(size)
+		end := m.end()
+		if len(p.pcm) == size {
+			end = uint32(p.base + p.in)
+		}
+		m.ring.push(packet{generation: p.generation, end: end, line: p.line}, payload, 0)
+	}
+	// The padding is not speech: the next packet continues at what was said.
+	p.base, p.in, p.out = p.base+p.in, 0, 0
+	p.pcm = p.pcm[:0]
+	p.rate.Reset()
+}
+
+// Pause implements agent.Speaker.
+func (m *Mouth) Pause() { m.paused.Store(true) }
+
+// Resume implements agent.Speaker.
+func (m *Mouth) Resume() { m.paused.Store(false) }
+
+// Stop implements agent.Speaker.
+func (m *Mouth) Stop() time.Duration {
+	for {
+		was := m.state.Load()
+		generation, position := uint32(was>>32), uint32(was)
+		if m.state.CompareAndSwap(was, uint64(generation+1)<<32|uint64(position)) {
+			m.paused.Store(false)
+			m.signal()
+			return media.Duration(int(position), m.sayRate)
+		}
+	}
+}
+
+// Played implements agent.Speaker.
+func (m *Mouth) Played() time.Duration {
+	return media.Duration(int(uint32(m.state.Load())), m.sayRate)
+}
+
+// close makes Say fail from now on.
+func (m *Mouth) close() { close(m.closed) }
+
+func (m *Mouth) generation() uint32 { return uint32(m.state.Load() >> 32) }
+
+func (m *Mouth) over(ctx context.Context) error {
+	select {
+	case <-m.closed:
+		return agent.ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// signal wakes a Say that waits for room.
+func (m *Mouth) signal() {
+	if !m.waiting.CompareAndSwap(true, false) {
+		return
+	}
+	select {
+	case m.room <- struct{}{}:
+	default:
+	}
+}
+
+// next is the payload to send in the slot that is due; the wheel calls it.
+// skipped slots were missed just before because the process stood still.
+func (m *Mouth) next(l *line, skipped int) []byte {
+	if m.paused.Load() {
+		return l.idle
+	}
+	late := skipped - int(maxLateness/l.packetTime)
+	for {
+		p, ok := m.ring.peek()
+		if !ok {
+			m.quiet()
+			return l.idle
+		}
+		was := m.state.Load()
+		current := p.generation == uint32(was>>32)
+		if current && !m.state.CompareAndSwap(was, was&^positionMask|uint64(p.end)) {
+			continue // a Stop came between: look at the packet again
+		}
+		m.play.out = m.ring.pop(m.play.out[:0])
+		if current && late > 0 {
+			late--
+			continue
+		}
+		if !current || !m.convert(p.line, l) {
+			continue
+		}
+		if m.ring.length() < len(m.ring.packets)/4 {
+			m.signal()
+		}
+		m.sounding(uint32(was))
+		return m.play.out
+	}
+}
+
+// convert turns play.out, encoded for a line that a re-INVITE has replaced, into
+// the encoding of the new one; false when that cannot be done packet by packet.
+func (m *Mouth) convert(from, to *line) bool {
+	if from == to {
+		return true
+	}
+	if from.codec.SampleRate != to.codec.SampleRate || from.samples != to.samples {
+		return false
+	}
+	if from.codec.Name == to.codec.Name {
+		return true
+	}
+	// The ear, also on the wheel, has moved on to the new line: the old decoder
+	// and the new line's silence encoder are free.
+	var err error
+	if m.play.pcm, err = from.dec.Decode(m.play.pcm[:0], m.play.out); err != nil {
+		return false
+	}
+	m.play.out, err = to.spare.Encode(m.play.out[:0], m.play.pcm)
+	return err == nil
+}
+
+// sounding tells the agent that a speech packet goes out after none did.
+func (m *Mouth) sounding(position uint32) {
+	if !m.play.speaking {
+		m.play.speaking = true
+		m.notice(agent.Notice{Kind: agent.SpeechStarted, At: time.Now(), Position: media.Duration(int(position), m.sayRate)})
+	}
+}
+
+// quiet tells the agent that all that was said is on the wire.
+func (m *Mouth) quiet() {
+	m.signal()
+	if m.play.speaking {
+		m.play.speaking = false
+		m.notice(agent.Notice{Kind: agent.SpeechEnded, At: time.Now(), Position: m.Played()})
+	}
+}
