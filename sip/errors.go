@@ -1,0 +1,80 @@
+package sip
+
+import (
+	"errors"
+	"strconv"
+	"time"
+)
+
+// Causes of the end of a call attempt or a dialog, found with context.Cause on
+// Invite.Context and Dialog.Context.
+var (
+	// ErrCancelled: the caller took the INVITE back before a final answer.
+	ErrCancelled = errors.New("sip: cancelled by the caller")
+	// ErrPeerBye: the peer ended the call.
+	ErrPeerBye = errors.New("sip: peer hung up")
+	// ErrLocalBye: Dialog.Bye ended the call.
+	ErrLocalBye = errors.New("sip: hung up by us")
+	// ErrNoACK: no ACK came for a 2xx of ours within 64*T1. The peer's way back
+	// to our Contact is usually what is broken.
+	ErrNoACK = errors.New("sip: no ACK within 64*T1")
+	// ErrNoAnswer: the ACK brought no SDP, or one that does not fit, for an
+	// offer of ours.
+	ErrNoAnswer = errors.New("sip: the ACK did not answer our offer")
+	// ErrShutdown: the server is stopping.
+	ErrShutdown = errors.New("sip: server is stopping")
+	// ErrRejected: the INVITE got a final response that was not 2xx.
+	ErrRejected = errors.New("sip: rejected")
+)
+
+// Errors a caller of this room may branch on.
+var (
+	// ErrAnswered: the INVITE has had its final response.
+	ErrAnswered = errors.New("sip: the INVITE has been answered already")
+	// ErrByeTimeout: the peer did not answer a BYE of ours. The dialog is over
+	// all the same.
+	ErrByeTimeout = errors.New("sip: the peer did not answer the BYE")
+	// ErrTransport: a message could not be sent.
+	ErrTransport = errors.New("sip: transport failed")
+)
+
+// RejectError is a refusal: what the peer is told, and what the log says.
+type RejectError struct {
+	// Code is the status, 300 to 699.
+	Code int
+	// Reason is the phrase of the status line; empty takes the usual one.
+	Reason string
+	// Text explains, in one line, what the peer could change. It is sent as
+	// Warning 399 (RFC 3261 section 20.43) and logged.
+	Text string
+	// Warning replaces the code 399 of the Warning header, as 304 and 305 for
+	// SDP that does not fit. 0 is 399.
+	Warning int
+	// RetryAfter, when positive, is sent in whole seconds.
+	RetryAfter time.Duration
+	// Rule names the rule that refused, for the log: "limit", "route", "codec".
+	Rule string
+}
+
+// Error implements error.
+func (r *RejectError) Error() string {
+	s := "sip: refused with " + strconv.Itoa(r.Code)
+	if r.Rule != "" {
+		s += " by rule " + r.Rule
+	}
+	if r.Text != "" {
+		s += ": " + r.Text
+	}
+	return s
+}
+
+// Reason is one value of a Reason header (RFC 3326): why a request was sent.
+// The zero value writes no header.
+type Reason struct {
+	// Protocol is "SIP" or "Q.850".
+	Protocol string
+	// Cause is a status code or a Q.850 cause.
+	Cause int
+	// Text is for people.
+	Text string
+}
