@@ -1,0 +1,145 @@
+package identity
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// URI is the part of a sip, sips or tel URI that tells who someone is. Its fields
+// are those of a parsed SIP URI, in the same order, so that one converts into
+// the other.
+type URI struct {
+	// Scheme is "sip", "sips" or "tel", in any case.
+	Scheme string
+	// User is the user part, for tel the number. Escapes, a password and
+	// parameters that are still in it are understood.
+	User string
+	// Host is empty for tel.
+	Host string
+	// Port is 0 when none is given.
+	Port int
+	// Params are the URI's parameters, with names in lower case.
+	Params map[string]string
+	// UserParams are the parameters within the user part ("+1555;npdi;rn=+1556"),
+	// with names in lower case.
+	UserParams map[string]string
+}
+
+// errURI is what ParseURI answers to text that is no URI.
+var errURI = errors.New("identity: not a sip, sips or tel URI")
+
+// ParseURI reads a sip, sips or tel URI, with or without angle brackets around
+// it. It is lenient: what it cannot make sense of it leaves out. The user part
+// stays as it is written; Resolve takes it apart.
+func ParseURI(s string) (URI, error) {
+	s = strings.TrimSpace(s)
+	if open := strings.IndexByte(s, '<'); open >= 0 {
+		s = s[open+1:]
+		if end := strings.IndexByte(s, '>'); end >= 0 {
+			s = s[:end]
+		}
+	}
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return URI{}, errURI
+	}
+	u := URI{Scheme: strings.ToLower(scheme)}
+	switch u.Scheme {
+	case "tel":
+		u.User = rest
+		return u, nil
+	case "sip", "sips":
+	default:
+		return URI{}, errURI
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	// The last @ counts: some peers leave one unescaped in the user part.
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		u.User, rest = rest[:at], rest[at+1:]
+	}
+	hostport, params, _ := strings.Cut(rest, ";")
+	u.Host, u.Port = hostPort(hostport)
+	u.Params = parameters(nil, params)
+	return u, nil
+}
+
+// hostPort cuts the port off, minding IPv6 references in brackets.
+func hostPort(s string) (string, int) {
+	s = strings.TrimSpace(s)
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 || strings.IndexByte(s[colon:], ']') >= 0 {
+		return s, 0
+	}
+	port, err := strconv.ParseUint(s[colon+1:], 10, 16)
+	if err != nil {
+		return s[:colon], 0
+	}
+	return s[:colon], int(port)
+}
+
+// split takes a password and parameters out of the user part (RFC 3261 section
+// 19.1.1, RFC 4694 section 4) and undoes its escapes. A URI that is
+// split already has nothing left to take out.
+func (u URI) split() URI {
+	user, params, _ := strings.Cut(u.User, ";")
+	if !strings.EqualFold(u.Scheme, "tel") {
+		user, _, _ = strings.Cut(user, ":") // the password is nobody's business
+	}
+	u.User = unescape(strings.TrimSpace(user))
+	if params != "" {
+		u.UserParams = parameters(u.UserParams, params)
+	}
+	return u
+}
+
+// param is a parameter of the user part or of the URI: where phone-context and
+// ext stand depends on who wrote the URI.
+func (u URI) param(name string) (string, bool) {
+	if v, ok := u.UserParams[name]; ok {
+		return v, true
+	}
+	v, ok := u.Params[name]
+	return v, ok
+}
+
+// maxParams bounds what a stranger can make us keep.
+const maxParams = 32
+
+// parameters reads ";"-separated parameters into a copy of into.
+func parameters(into map[string]string, s string) map[string]string {
+	out := make(map[string]string, len(into)+1)
+	for k, v := range into {
+		out[k] = v
+	}
+	for len(s) > 0 && len(out) < maxParams {
+		var one string
+		one, s, _ = strings.Cut(s, ";")
+		name, value, _ := strings.Cut(one, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := out[name]; name == "" || twice {
+			continue
+		}
+		out[name] = unescape(strings.TrimSpace(value))
+	}
+	return out
+}
+
+// unescape undoes %XX escapes once. A percent sign that begins none stays.
+func unescape(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
