@@ -1,0 +1,23 @@
+// Package rtp carries the sound of many calls: RTP sessions (RFC 3550) and the
+// wheel that turns them.
+//
+//	        every 5 ms, one goroutine for all calls
+//	 ┌──────────────────────────────────────────────────────────┐
+//	 │ drain the socket ─> parse ─> latch ─> sequence ─> Packet │
+//	 │ Turn                                                     │
+//	 │ slot due?  Slot ─> header ─> sendto                      │
+//	 └──────────────────────────────────────────────────────────┘
+//
+// A Session is one UDP port with one stream in and one stream out. It has no
+// goroutine of its own (the goroutine driver has one reader a socket): the Wheel
+// drains its socket, hands valid packets of the latched source to a Handler and
+// asks the Handler for a payload whenever the session's packet time is due. The
+// Handler never blocks and never allocates, so one wheel turns a thousand calls.
+//
+// What is implemented: RFC 3550 sections 5.1 and 5.3.1 (header, padding, CSRC,
+// extension), 6.4.1 (jitter), 8.2 and A.1 (validation, new sequence spaces);
+// RFC 3551 section 4.1 (marker); RFC 7362 (latching, with the cautions of its
+// section 5); RFC 5761 section 4 and RFC 5389 section 6 (telling RTCP and STUN
+// from RTP). The sub-packages put packets back in order (jitter), read and write
+// telephone-events (dtmf) and give tests a network in memory (rtptest).
+package rtp
