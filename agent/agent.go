@@ -119,11 +119,12 @@ type NoticeKind uint8
 
 // The kinds of Notice.
 const (
-	// VoiceOn: the caller's voice began. Notice.Lag says how long ago its first
-	// sound was.
+	// VoiceOn: a sound of the caller began that may be a voice. Notice.Lag says
+	// how long ago its first sound was. Good for a pause of the agent's speech,
+	// too early to stop it for good.
 	VoiceOn NoticeKind = iota + 1
-	// VoiceOff: the caller's voice ended. Notice.Lag says how long ago its last
-	// sound was.
+	// VoiceOff: the caller's voice ended, or the sound was no voice after all.
+	// Notice.Lag says how long ago its last sound was.
 	VoiceOff
 	// Digit: a key was pressed; Notice.Digit is 0-9, *, #, A-D.
 	Digit
@@ -136,6 +137,9 @@ const (
 	Held
 	// Resumed: the hold ended.
 	Resumed
+	// VoiceConfirmed: the sound that VoiceOn told of is a voice. It comes between
+	// VoiceOn and VoiceOff, about 100 ms after the first, or not at all.
+	VoiceConfirmed
 )
 
 // Notice is an event of the call that the agent should know.

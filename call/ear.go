@@ -1,0 +1,208 @@
+package call
+
+import (
+	"time"
+
+	"parley/agent"
+	"parley/media"
+	"parley/media/resample"
+	"parley/media/vad"
+	"parley/rtp"
+	"parley/rtp/dtmf"
+	"parley/rtp/jitter"
+)
+
+// quietAfter is how long nothing may have been heard before the ear gives the
+// agent silence in the caller's stead, so that recognisers and timers run on when
+// a phone is muted or suppresses silence.
+const quietAfter = 240 * time.Millisecond
+
+// maxFill bounds the silence made up at once for a jump of the caller's clock.
+const maxFill = 200 * time.Millisecond
+
+// comfortNoise is the static payload type of RFC 3389.
+const comfortNoise = 13
+
+// ear is the way of the caller's sound to the agent. All of it runs on the wheel.
+//
+//	packet ─┬ telephone-event ─> dtmf ──────────────────> notice(digit)
+//	        └ audio ─> jitter ─> decode or conceal ─┬──> voice ─> notice(voice on, off)
+//	                                                └──> resample ─> 20 ms frames ─> hear
+type ear struct {
+	line     *line
+	accept   accept
+	jitter   *jitter.Buffer
+	digits   *dtmf.Decoder
+	voice    vad.Detector
+	hearRate int
+	rate     *resample.Resampler
+	frame    []int16 // at hearRate, less than a frame between packets
+	pcm      []int16 // what the decoder just gave, at the line's rate
+
+	hear   func([]int16)
+	notice func(agent.Notice)
+
+	began   bool
+	heardAt time.Duration // when sound, or silence in its stead, was last given
+	filled  int           // samples given in the caller's stead since then, at the line's rate
+	counts  earCounts
+}
+
+// accept says what the payload types of the caller's packets are.
+type accept struct {
+	events [2]uint8 // telephone-event by our number and by the peer's
+	hasEvt bool
+}
+
+func (a accept) event(pt uint8) bool { return a.hasEvt && (pt == a.events[0] || pt == a.events[1]) }
+
+// earCounts is kept by the wheel and read when the call is over.
+type earCounts struct {
+	digits    uint64
+	concealed uint64 // samples at the line's rate
+	undecoded uint64 // payloads that the decoder refused
+}
+
+// use makes the ear decode as l says; the wheel calls it between two packets.
+func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) error {
+	e.accept, e.digits = a, digits
+	if e.line == l {
+		return nil
+	}
+	if e.rate == nil || e.line.codec.SampleRate != l.codec.SampleRate {
+		r, err := resample.New(l.codec.SampleRate, e.hearRate, resample.Voice)
+		if err != nil {
+			return err
+		}
+		e.rate = r
+	}
+	e.line, e.jitter = l, buf
+	return nil
+}
+
+// packet takes one packet of the caller.
+func (e *ear) packet(p *rtp.Packet) {
+	if e.accept.event(p.PayloadType) {
+		if digit, ok := e.digits.Receive(p.Arrival, p.Timestamp, p.Marker, p.Payload); ok {
+			e.counts.digits++
+			e.notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
+		}
+		return
+	}
+	if p.PayloadType == comfortNoise {
+		return // silence; turn fills in for what does not come
+	}
+	if p.Resync {
+		e.jitter.Reset()
+	}
+	if e.jitter.Push(p.Arrival, p.Sequence, p.Timestamp, p.Marker, p.Payload) {
+		e.play(p.Arrival, p.Payload)
+	}
+	e.pop(p.Arrival)
+}
+
+// turn looks for packets whose waiting time is over, and for silence.
+func (e *ear) turn(now time.Duration, held bool) {
+	e.pop(now)
+	if !e.began || held {
+		e.heardAt = now
+		return
+	}
+	const step = media.FrameTime
+	for now-e.heardAt > quietAfter {
+		n := media.Samples(step, e.line.codec.SampleRate)
+		e.heardAt += step
+		e.filled += n
+		e.pcm = append(e.pcm[:0], make([]int16, n)...)
+		e.give(e.pcm)
+	}
+}
+
+// pop plays what the jitter buffer has ready.
+func (e *ear) pop(now time.Duration) {
+	for {
+		it, ok := e.jitter.Pop(now)
+		switch {
+		case !ok:
+			return
+		case it.Lost:
+			n := e.samples(it.Samples)
+			e.counts.concealed += uint64(n)
+			if n = e.unfilled(n); n > 0 {
+				e.pcm = e.line.conceal(e.pcm[:0], n)
+				e.give(e.pcm)
+			}
+			e.heardAt = now
+		case it.Gap:
+			limit := media.Samples(maxFill, e.line.codec.SampleRate)
+			if n := min(e.unfilled(e.samples(it.Samples)), limit); n > 0 {
+				e.pcm = append(e.pcm[:0], make([]int16, n)...)
+				e.give(e.pcm)
+			}
+			e.heardAt = now
+		default:
+			e.play(now, it.Payload)
+		}
+	}
+}
+
+// unfilled is what of n samples was not yet given in the caller's stead.
+func (e *ear) unfilled(n int) int {
+	done := min(n, e.filled)
+	e.filled -= done
+	return n - done
+}
+
+// samples converts a length in units of the RTP clock.
+func (e *ear) samples(n int) int { return n * e.line.codec.SampleRate / e.line.codec.ClockRate }
+
+// play decodes one payload.
+func (e *ear) play(now time.Duration, payload []byte) {
+	pcm, err := e.line.dec.Decode(e.pcm[:0], payload)
+	if err != nil {
+		e.counts.undecoded++
+		return
+	}
+	e.pcm = pcm
+	if e.line.plc != nil {
+		e.line.plc.Good(pcm)
+	}
+	e.began, e.heardAt, e.filled = true, now, 0
+	e.give(pcm)
+}
+
+// give hands sound on to the voice detector and to the agent.
+func (e *ear) give(pcm []int16) {
+	for rest, n := pcm, media.Samples(media.FrameTime, e.line.codec.SampleRate); len(rest) > 0; {
+		piece := rest[:min(n, len(rest))]
+		rest = rest[len(piece):]
+		e.edge(e.voice.Process(piece))
+	}
+	size := media.Samples(media.FrameTime, e.hearRate)
+	if e.line.codec.SampleRate == e.hearRate && len(e.frame) == 0 && len(pcm) == size {
+		e.hear(pcm) // the common case: no copy
+		return
+	}
+	e.frame = e.rate.Process(e.frame, pcm)
+	done := 0
+	for ; len(e.frame)-done >= size; done += size {
+		e.hear(e.frame[done : done+size])
+	}
+	e.frame = e.frame[:copy(e.frame, e.frame[done:])]
+}
+
+// edge tells the agent what the voice detector found.
+func (e *ear) edge(v vad.Edge) {
+	var kind agent.NoticeKind
+	switch v.Kind {
+	case vad.Candidate:
+		kind = agent.VoiceOn
+	case vad.On:
+		kind = agent.VoiceConfirmed
+	case vad.Off, vad.Rejected:
+		kind = agent.VoiceOff
+	default:
+		return
+	}
+	e.notice(agent.Notice{Kind: kind, At: time.Now(), Lag: v.Lag})
+}

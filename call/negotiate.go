@@ -1,0 +1,175 @@
+package call
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"parley/media"
+	"parley/rtp"
+	"parley/rtp/dtmf"
+	"parley/rtp/jitter"
+	"parley/sip"
+	"parley/sip/sdp"
+)
+
+// negotiation is the offer/answer side of one call (RFC 3264). One goroutine at a
+// time uses it: the one that answers the INVITE, then the dialog's.
+type negotiation struct {
+	local  sdp.Local
+	codecs []media.Codec
+	cfg    Config
+	last   []byte // the session description we sent last
+	offer  []byte // our offer that waits for an answer
+	now    *change
+}
+
+// change is what an offer/answer exchange settled; the wheel puts it into force
+// between two packets.
+type change struct {
+	line   *line
+	flow   rtp.Flow
+	accept accept
+	jitter *jitter.Buffer
+	digits *dtmf.Decoder
+	held   bool
+}
+
+func newNegotiation(cfg Config, codecs []media.Codec, addr netip.Addr, port uint16, id uint64) *negotiation {
+	n := &negotiation{cfg: cfg, codecs: codecs, local: sdp.Local{
+		Addr: addr, Port: port, Events: true, PacketTime: cfg.PacketTime,
+		SessionID: id, Version: id, User: "parley",
+	}}
+	for _, c := range codecs {
+		n.local.Codecs = append(n.local.Codecs, sdp.Codec{
+			Name: c.Name, PayloadType: c.PayloadType, ClockRate: c.ClockRate, Channels: c.Channels, Params: c.Params,
+		})
+	}
+	return n
+}
+
+// answer answers an offer. On an error everything stays as it was.
+func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
+	offer, err := sdp.Parse(text)
+	if err != nil {
+		return nil, nil, reject(fmt.Errorf("%w: %w", errBadOffer, err))
+	}
+	answer, m, err := sdp.Answer(offer, n.local)
+	if err != nil {
+		return nil, nil, reject(err)
+	}
+	if n.last != nil && !bytes.Equal(answer, n.last) {
+		// RFC 3264 section 8: the version grows by one when the description changes.
+		n.local.Version++
+		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
+			return nil, nil, reject(err)
+		}
+	}
+	c, err := n.settle(m)
+	if err != nil {
+		return nil, nil, reject(err)
+	}
+	n.last = answer
+	return answer, c, nil
+}
+
+// propose makes our offer, for an INVITE or re-INVITE that came without one.
+func (n *negotiation) propose() []byte {
+	offer := sdp.Offer(n.local)
+	if n.last != nil && !bytes.Equal(offer, n.last) {
+		n.local.Version++
+		offer = sdp.Offer(n.local)
+	}
+	n.last, n.offer = offer, offer
+	return offer
+}
+
+// provisional is what to be ready with until the peer answers our first offer:
+// our preferred codec, and nothing sent, for where to is not known.
+func (n *negotiation) provisional() (*change, error) {
+	codec := n.local.Codecs[0]
+	return n.settle(sdp.Media{Codec: codec, RecvPT: codec.PayloadType, PacketTime: n.cfg.PacketTime, Recv: true})
+}
+
+// accepted takes the peer's answer to propose.
+func (n *negotiation) accepted(text []byte) (*change, error) {
+	if n.offer == nil {
+		return nil, errNoOffer
+	}
+	answer, err := sdp.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadOffer, err)
+	}
+	m, err := sdp.Accept(n.offer, answer, n.local)
+	if err != nil {
+		return nil, err
+	}
+	n.offer = nil
+	return n.settle(m)
+}
+
+// settle turns what was agreed into what the wheel needs.
+func (n *negotiation) settle(m sdp.Media) (*change, error) {
+	codec, ok := n.codec(m.Codec)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s/%d", errNoCodec, m.Codec.Name, m.Codec.ClockRate)
+	}
+	packetTime := n.packetTime(m)
+	c := &change{held: m.Held}
+	if n.now != nil && n.now.line.codec.Name == codec.Name && n.now.line.packetTime == packetTime {
+		c.line, c.jitter = n.now.line, n.now.jitter
+	} else {
+		var err error
+		if c.line, err = newLine(codec, packetTime); err != nil {
+			return nil, err
+		}
+		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: 32, MaxPacket: 1500})
+	}
+	eventClock := m.EventClock
+	if eventClock == 0 {
+		eventClock = codec.ClockRate
+	}
+	c.digits = dtmf.NewDecoder(eventClock)
+	c.accept = accept{hasEvt: m.Events, events: [2]uint8{m.RecvEventPT, m.SendEventPT}}
+	c.flow = rtp.Flow{
+		Peer: m.Peer, Send: m.Send, Recv: m.Recv,
+		PayloadType: m.Codec.PayloadType, ClockRate: codec.ClockRate, PacketTime: packetTime,
+		Rearm: true,
+	}
+	for _, pt := range []uint8{m.RecvPT, m.Codec.PayloadType, comfortNoise} {
+		c.flow.Accept(pt)
+	}
+	if m.Events {
+		c.flow.Accept(m.RecvEventPT)
+		c.flow.Accept(m.SendEventPT)
+	}
+	n.now = c
+	return c, nil
+}
+
+// packetTime is the packet time to send with: what the peer asked for when we can
+// do it, never above what it can take (RFC 8866 sections 6.4, 6.5).
+func (n *negotiation) packetTime(m sdp.Media) time.Duration {
+	want := n.cfg.PacketTime
+	switch m.PacketTime {
+	case 10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 60 * time.Millisecond:
+		want = m.PacketTime
+	}
+	for _, t := range []time.Duration{60, 40, 30, 20, 10} {
+		if t *= time.Millisecond; t <= want && (m.MaxPacketTime == 0 || t <= m.MaxPacketTime) {
+			return t
+		}
+	}
+	return 10 * time.Millisecond
+}
+
+func (n *negotiation) codec(c sdp.Codec) (media.Codec, bool) {
+	for _, own := range n.codecs {
+		if strings.EqualFold(own.Name, c.Name) && own.ClockRate == c.ClockRate {
+			return own, true
+		}
+	}
+	return media.Codec{}, false
+}

@@ -1,0 +1,194 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"parley/agent"
+	"parley/identity"
+	"parley/media"
+	"parley/media/vad"
+	"parley/rtp"
+	"parley/sip"
+)
+
+// Parts are what a Server is plugged together from.
+type Parts struct {
+	// Wheel moves the packets.
+	Wheel *rtp.Wheel
+	// Codecs are the codecs of Config.Codecs, in the same order.
+	Codecs []media.Codec
+	// Route finds the agent for a called number or name; nil answers 404. It may
+	// be called concurrently.
+	Route func(called string) agent.Opener
+	// Voice makes a call's voice detector for PCM at rate. When the detector is an
+	// io.Closer, the call closes it.
+	Voice func(rate int) (vad.Detector, error)
+	// Identity finds out who is calling.
+	Identity *identity.Resolver
+	// Observer is told what happens; nil for nobody.
+	Observer Observer
+	// Log is nil for none.
+	Log *zap.Logger
+}
+
+// Server takes calls: it is the sip.Handler of the gateway. It is safe for
+// concurrent use.
+type Server struct {
+	cfg     Config
+	parts   Parts
+	log     *zap.Logger
+	journal *journal
+
+	mu       sync.Mutex
+	calls    map[string]*Call
+	draining bool
+	idle     *sync.Cond // signalled when calls shrinks
+	active   atomic.Int64
+}
+
+// NewServer makes a Server. It starts one goroutine when Config.EventsDir is set;
+// Close ends it.
+func NewServer(cfg Config, p Parts) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("call: %w", err)
+	}
+	if p.Wheel == nil || p.Route == nil || p.Voice == nil || p.Identity == nil || len(p.Codecs) == 0 {
+		return nil, errors.New("call: a server needs a wheel, codecs, a route, a voice detector and an identity resolver")
+	}
+	if p.Observer == nil {
+		p.Observer = nobody{}
+	}
+	if p.Log == nil {
+		p.Log = zap.NewNop()
+	}
+	s := &Server{cfg: cfg, parts: p, log: p.Log, calls: make(map[string]*Call)}
+	s.idle = sync.NewCond(&s.mu)
+	if cfg.EventsDir != "" {
+		var err error
+		if s.journal, err = openJournal(cfg.EventsDir, p.Log); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Active is how many calls are up or being set up.
+func (s *Server) Active() int { return int(s.active.Load()) }
+
+// Drain refuses new calls from now on, or takes them again.
+func (s *Server) Drain(on bool) {
+	s.mu.Lock()
+	s.draining = on
+	s.mu.Unlock()
+}
+
+// Shutdown drains, waits until all calls have ended or ctx is done, ends the rest
+// with CauseShutdown, and returns when every call is gone.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.Drain(true)
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.calls {
+			c.end(errShutdown)
+		}
+	})
+	defer stop()
+	s.mu.Lock()
+	for len(s.calls) > 0 {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
+}
+
+// Close ends what NewServer started. Call it after Shutdown.
+func (s *Server) Close() error {
+	if s.journal != nil {
+		return s.journal.close()
+	}
+	return nil
+}
+
+// Handle takes one INVITE from there to the end of its call. It is a sip.Handler.
+func (s *Server) Handle(ctx context.Context, inv *sip.Invite) {
+	c, err := s.admit(ctx, inv)
+	if err != nil {
+		s.refuse(inv, err)
+		return
+	}
+	defer s.release(c)
+	if err := c.setUp(); err != nil {
+		s.refuse(inv, err)
+		return
+	}
+	c.run()
+}
+
+// admit makes the call if there is a place for it.
+func (s *Server) admit(ctx context.Context, inv *sip.Invite) (*Call, error) {
+	c := newCall(ctx, s, inv)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return nil, errDraining
+	case len(s.calls) >= s.cfg.MaxCalls:
+		return nil, errTooMany
+	}
+	s.calls[c.id] = c
+	s.active.Store(int64(len(s.calls)))
+	return c, nil
+}
+
+// release gives the call's place back and frees what is left of it.
+func (s *Server) release(c *Call) {
+	c.free()
+	s.mu.Lock()
+	delete(s.calls, c.id)
+	s.active.Store(int64(len(s.calls)))
+	s.idle.Broadcast()
+	s.mu.Unlock()
+}
+
+// refuse answers an INVITE that becomes no call, with one log line that names the
+// rule.
+func (s *Server) refuse(inv *sip.Invite, err error) {
+	log := s.log.With(zap.String("call_id", inv.ID()))
+	if cause := context.Cause(inv.Context()); cause != nil {
+		s.parts.Observer.CallRefused(487, "cancelled")
+		log.Info("caller gave up", zap.String("peer", inv.Source().String()), zap.NamedError("cause", cause))
+		return
+	}
+	r := reject(err)
+	s.parts.Observer.CallRefused(r.Code, r.Rule)
+	log.Warn("call refused", zap.Int("code", r.Code), zap.String("rule", r.Rule),
+		zap.String("peer", inv.Source().String()), zap.Error(err))
+	if err := inv.Reject(r); err != nil {
+		log.Debug("refusal not sent", zap.Error(err))
+	}
+}
+
+// event passes on what happened in a conversation.
+func (s *Server) event(c *Call, e agent.Event) {
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	switch e.Type {
+	case agent.EventBargeIn:
+		c.bargeIns.Add(1)
+	case agent.EventUserStopped:
+		c.turns.Add(1)
+	}
+	s.parts.Observer.CallEvent(c.id, e)
+	if s.journal != nil {
+		s.journal.write(c.id, e)
+	}
+	c.logEvent(e)
+}

@@ -1,0 +1,95 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"parley/agent"
+	"parley/media"
+)
+
+// finish writes the one record of the call: to the observer, the journal and the
+// log.
+func (c *Call) finish(fault error) {
+	r := c.record(fault)
+	c.server.parts.Observer.CallEnded(r)
+	if c.server.journal != nil {
+		c.server.journal.end(r)
+	}
+	s := r.Stats
+	c.log.Info("call ended", zap.String("cause", r.Cause), zap.NamedError("err", fault),
+		zap.String("resource_id", mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer),
+		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
+		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
+		zap.Uint64("late", s.Late), zap.Uint64("concealed_ms", s.ConcealedMS), zap.Uint64("strange", s.Strange),
+		zap.Duration("jitter", s.Jitter.Round(10*time.Microsecond)), zap.Uint64("skipped_slots", s.SkippedSlots),
+		zap.Uint64("turns", s.Turns), zap.Uint64("barge_ins", s.BargeIns))
+}
+
+// record gathers the figures. The call has left the wheel: its counters are ours
+// to read.
+func (c *Call) record(fault error) Record {
+	cause, _ := causeOf(context.Cause(c.ctx))
+	r := Record{
+		CallID: c.id, SIPCallID: c.inv.CallID(), SessionID: c.sessionID, ResourceID: c.caller.ResourceID,
+		Direction: "inbound", Called: c.called, Peer: c.inv.Source().String(), Codec: c.line.codec.Name,
+		Began: c.began, Answered: c.answered, Ended: time.Now(), Cause: cause,
+	}
+	if fault != nil {
+		r.Error = fault.Error()
+	}
+	sent, waited := c.rtp.Stats(), c.ear.jitter.Stats()
+	rate := c.line.codec.SampleRate
+	r.Stats = Stats{
+		Setup:     c.answered.Sub(c.began),
+		PacketsIn: sent.Received, PacketsOut: sent.Sent,
+		Lost: waited.Lost, Late: waited.Late, Duplicate: waited.Duplicate,
+		ConcealedMS: uint64(media.Duration(int(c.ear.counts.concealed), rate) / time.Millisecond),
+		Strange:     sent.Strange, Malformed: sent.Malformed,
+		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,
+		Speech: c.mouth.Played(), Digits: c.ear.counts.digits,
+		BargeIns: c.bargeIns.Load(), Turns: c.turns.Load(),
+	}
+	return r
+}
+
+// logEvent writes an event of the conversation to the log: at info level with the
+// words when the operator asked for that, at debug level without them otherwise.
+func (c *Call) logEvent(e agent.Event) {
+	if e.Type == agent.EventError {
+		c.log.Warn("agent trouble", zap.String("err", e.Reason))
+		return
+	}
+	log, words := c.log.Debug, c.server.cfg.LogWords
+	if words {
+		log = c.log.Info
+	}
+	fields := []zap.Field{zap.String("event", string(e.Type))}
+	if words && e.Text != "" {
+		fields = append(fields, zap.String("text", e.Text))
+	}
+	if words && e.Interrupted {
+		fields = append(fields, zap.String("heard", e.Heard))
+	}
+	if e.Latency != 0 {
+		fields = append(fields, zap.Duration("latency", e.Latency.Round(time.Millisecond)))
+	}
+	if e.Reason != "" {
+		fields = append(fields, zap.String("reason", e.Reason))
+	}
+	log("conversation", fields...)
+}
+
+// mask hides the middle of a number, so that a log line can be matched with a
+// caller by somebody who knows the number and by nobody else.
+func mask(number string) string {
+	if len(number) < 7 {
+		if number == "" {
+			return ""
+		}
+		return "***"
+	}
+	return number[:3] + "***" + number[len(number)-2:]
+}

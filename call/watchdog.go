@@ -1,0 +1,108 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"parley/sip"
+)
+
+// checkEvery is how often the media watchdog looks.
+const checkEvery = time.Second
+
+// watch starts the watchdogs of a call and returns what stops them. They are
+// timers, not goroutines: most calls never need one.
+func (c *Call) watch() (stop func()) {
+	var timers []*time.Timer
+	if d := c.server.cfg.MaxDuration; d > 0 {
+		timers = append(timers, time.AfterFunc(d, func() { c.end(errMaxDuration) }))
+	}
+	w := &mediaWatch{call: c, last: time.Now()}
+	if c.server.cfg.MediaTimeout > 0 || c.server.cfg.InitialMediaTimeout > 0 {
+		w.mu.Lock()
+		w.timer = time.AfterFunc(checkEvery, w.look)
+		w.mu.Unlock()
+	}
+	return func() {
+		for _, t := range timers {
+			t.Stop()
+		}
+		w.stop()
+	}
+}
+
+// mediaWatch ends a call whose caller sends nothing any more. It counts packets,
+// so that the packets themselves cost nothing.
+type mediaWatch struct {
+	call *Call
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+	packets uint64
+	last    time.Time // when packets last grew, or the call was on hold
+}
+
+func (w *mediaWatch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	now, packets := time.Now(), w.call.rtp.Stats().Received
+	if packets != w.packets || w.call.held.Load() {
+		w.packets, w.last = packets, now
+	}
+	limit := w.call.server.cfg.MediaTimeout
+	if packets == 0 {
+		limit = w.call.server.cfg.InitialMediaTimeout
+	}
+	if limit > 0 && now.Sub(w.last) >= limit {
+		w.call.end(errMediaTimeout)
+		return
+	}
+	w.timer.Reset(checkEvery)
+}
+
+func (w *mediaWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// causes is the one table from why a call's context ended to the record's cause
+// and the Reason of our BYE (RFC 3326; the causes are those of Q.850).
+var causes = []struct {
+	err   error
+	cause string
+	q850  int
+}{
+	{errAgentDone, CauseAgentHungUp, 16},
+	{errMediaTimeout, CauseMediaTimeout, 102},
+	{errMaxDuration, CauseMaxDuration, 102},
+	{errShutdown, CauseShutdown, 41},
+	{sip.ErrShutdown, CauseShutdown, 41},
+	{context.Canceled, CauseShutdown, 41},
+	{sip.ErrPeerBye, CauseCallerHungUp, 16},
+	{sip.ErrNoACK, CauseNoACK, 102},
+}
+
+// causeOf is the record's cause for a context's, and the Q.850 cause for a BYE.
+func causeOf(err error) (cause string, q850 int) {
+	for _, c := range causes {
+		if errors.Is(err, c.err) {
+			return c.cause, c.q850
+		}
+	}
+	return CauseFault, 41
+}
+
+func byeReason(err error) sip.Reason {
+	text, q850 := causeOf(err)
+	return sip.Reason{Protocol: "Q.850", Cause: q850, Text: text}
+}

@@ -1,0 +1,49 @@
+package call
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"parley/agent"
+	"parley/rtp"
+)
+
+// turned is the side of a Call that the wheel turns: all its methods run on the
+// wheel's goroutine, never block and do not allocate.
+type turned Call
+
+// Packet implements rtp.Handler.
+func (t *turned) Packet(p *rtp.Packet) { t.ear.packet(p) }
+
+// Turn implements rtp.Handler.
+func (t *turned) Turn(now time.Duration) {
+	if c := t.pending.Swap(nil); c != nil {
+		t.adopt(c)
+	}
+	t.ear.turn(now, t.heldWas)
+}
+
+// Slot implements rtp.Handler.
+func (t *turned) Slot(_ time.Duration, skipped int) ([]byte, bool) {
+	return t.mouth.next(t.line, skipped), false
+}
+
+// adopt puts what offer and answer settled into force, between two packets.
+func (t *turned) adopt(c *change) {
+	if err := t.ear.use(c.line, c.accept, c.jitter, c.digits); err != nil {
+		t.log.Error("codec change refused", zap.Error(err))
+		return
+	}
+	t.line = c.line
+	t.mouth.line.Store(c.line)
+	t.rtp.SetFlow(c.flow)
+	if c.held != t.heldWas {
+		t.heldWas = c.held
+		kind := agent.Resumed
+		if c.held {
+			kind = agent.Held
+		}
+		t.session.Notice(agent.Notice{Kind: kind, At: time.Now()})
+	}
+}
