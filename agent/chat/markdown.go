@@ -7,6 +7,10 @@ import (
 	"unicode/utf8"
 )
 
+// linkBytes bounds the text and the address of a link: a bracket that nothing
+// closes is no reason to read a reply to its end.
+const linkBytes = 2000
+
 // Plain returns text without Markdown, to be spoken: the marks of emphasis,
 // headings, bullets, quotes, code and tables are gone, links are their text, the
 // words stay. Marks that mean something else, as in "2 * 3" or "a_b", stay too.
@@ -188,7 +192,7 @@ func inline(line string) string {
 				n, words = size+1, ""
 			}
 		case '<':
-			if end := strings.IndexByte(line[i:], '>'); end > 0 && address(line[i+1:i+end]) {
+			if end := strings.IndexByte(line[i:min(len(line), i+linkBytes)], '>'); end > 0 && address(line[i+1:i+end]) {
 				n, words = end+1, line[i+1:i+end]
 			}
 		}
@@ -266,7 +270,7 @@ func name(line string, i int) bool {
 // link returns the text of a link at the start of line, and how long it is.
 func link(line string) (size int, text string, ok bool) {
 	depth := 0
-	for i := range len(line) {
+	for i := range min(len(line), linkBytes) {
 		switch line[i] {
 		case '[':
 			depth++
@@ -293,7 +297,7 @@ func target(line string) int {
 	switch line[0] {
 	case '(':
 		depth := 0
-		for i := range len(line) {
+		for i := range min(len(line), linkBytes) {
 			switch line[i] {
 			case '(':
 				depth++
@@ -305,7 +309,7 @@ func target(line string) int {
 			}
 		}
 	case '[':
-		if end := strings.IndexByte(line, ']'); end >= 0 {
+		if end := strings.IndexByte(line[:min(len(line), linkBytes)], ']'); end >= 0 {
 			return end + 1
 		}
 	}
