@@ -216,7 +216,7 @@ func (c *Call) run() {
 	setup := c.answered.Sub(c.began)
 	c.server.parts.Observer.CallStarted(Started{CallID: c.id, SessionID: c.sessionID, Codec: c.line.codec.Name, Setup: setup})
 	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
-		zap.String("resource_id", mask(c.caller.ResourceID)), zap.String("codec", c.line.codec.Name), zap.Duration("setup", setup))
+		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.line.codec.Name), zap.Duration("setup", setup))
 
 	stopDialog := context.AfterFunc(c.dialog.Context(), func() { c.end(context.Cause(c.dialog.Context())) })
 	defer stopDialog()

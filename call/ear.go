@@ -82,7 +82,12 @@ func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) e
 
 // packet takes one packet of the caller.
 func (e *ear) packet(p *rtp.Packet) {
+	if p.Resync {
+		e.jitter.Reset()
+	}
 	if e.accept.event(p.PayloadType) {
+		e.jitter.Skip(p.Arrival, p.Sequence)
+		e.pop(p.Arrival)
 		if digit, ok := e.digits.Receive(p.Arrival, p.Timestamp, p.Marker, p.Payload); ok {
 			e.counts.digits++
 			e.notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
@@ -90,10 +95,10 @@ func (e *ear) packet(p *rtp.Packet) {
 		return
 	}
 	if p.PayloadType == comfortNoise {
-		return // silence; turn fills in for what does not come
-	}
-	if p.Resync {
-		e.jitter.Reset()
+		// Silence (RFC 3389): turn fills in for what does not come.
+		e.jitter.Skip(p.Arrival, p.Sequence)
+		e.pop(p.Arrival)
+		return
 	}
 	if e.jitter.Push(p.Arrival, p.Sequence, p.Timestamp, p.Marker, p.Payload) {
 		e.play(p.Arrival, p.Payload)

@@ -15,6 +15,13 @@ import (
 	"parley/sip/sdp"
 )
 
+// What the jitter buffer keeps behind a missing packet: 32 packets are 640 ms at
+// 20 ms, more than the longest waiting time; 512 bytes hold 60 ms of G.711.
+const (
+	jitterDepth  = 32
+	jitterPacket = 512
+)
+
 // negotiation is the offer/answer side of one call (RFC 3264). One goroutine at a
 // time uses it: the one that answers the INVITE, then the dialog's.
 type negotiation struct {
@@ -125,7 +132,8 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 		if c.line, err = newLine(codec, packetTime); err != nil {
 			return nil, err
 		}
-		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: 32, MaxPacket: 1500})
+		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: jitterDepth,
+			MaxPacket: jitterPacket, Duration: codec.Duration})
 	}
 	eventClock := m.EventClock
 	if eventClock == 0 {
@@ -138,12 +146,9 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 		PayloadType: m.Codec.PayloadType, ClockRate: codec.ClockRate, PacketTime: packetTime,
 		Rearm: true,
 	}
-	for _, pt := range []uint8{m.RecvPT, m.Codec.PayloadType, comfortNoise} {
-		c.flow.Accept(pt)
-	}
+	c.flow.Accept = rtp.Types(m.RecvPT, m.Codec.PayloadType, comfortNoise)
 	if m.Events {
-		c.flow.Accept(m.RecvEventPT)
-		c.flow.Accept(m.SendEventPT)
+		c.flow.Accept = rtp.Types(m.RecvPT, m.Codec.PayloadType, comfortNoise, m.RecvEventPT, m.SendEventPT)
 	}
 	n.now = c
 	return c, nil

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"parley/agent"
+	"parley/identity"
 	"parley/media"
 )
 
@@ -20,7 +21,7 @@ func (c *Call) finish(fault error) {
 	}
 	s := r.Stats
 	c.log.Info("call ended", zap.String("cause", r.Cause), zap.NamedError("err", fault),
-		zap.String("resource_id", mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer),
+		zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer),
 		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
 		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
 		zap.Uint64("late", s.Late), zap.Uint64("concealed_ms", s.ConcealedMS), zap.Uint64("strange", s.Strange),
@@ -80,16 +81,4 @@ func (c *Call) logEvent(e agent.Event) {
 		fields = append(fields, zap.String("reason", e.Reason))
 	}
 	log("conversation", fields...)
-}
-
-// mask hides the middle of a number, so that a log line can be matched with a
-// caller by somebody who knows the number and by nobody else.
-func mask(number string) string {
-	if len(number) < 7 {
-		if number == "" {
-			return ""
-		}
-		return "***"
-	}
-	return number[:3] + "***" + number[len(number)-2:]
 }

@@ -51,6 +51,10 @@ func (w *mediaWatch) look() {
 	if w.stopped {
 		return
 	}
+	if err := w.call.rtp.Err(); err != nil {
+		w.call.end(err) // the wheel has dropped the session: see rtp.FaultError
+		return
+	}
 	now, packets := time.Now(), w.call.rtp.Stats().Received
 	if packets != w.packets || w.call.held.Load() {
 		w.packets, w.last = packets, now

@@ -28,6 +28,9 @@ type Codec struct {
 	// Params is our own fmtp attribute for offers and answers, without the
 	// payload type; empty when there is none.
 	Params string
+	// Duration tells how long a payload lasts, in units of ClockRate; 0 when that
+	// payload cannot tell. Nil when payloads of this codec never tell.
+	Duration func(payload []byte) int
 	// NewEncoder makes the encoder of one call.
 	NewEncoder func() (Encoder, error)
 	// NewDecoder makes the decoder of one call.
