@@ -1,0 +1,161 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// validate asks every room what it thinks of its section.
+func (l *loader) validate() {
+	c := l.config
+	if c.Server.DrainTimeout < 0 {
+		l.wrong("server.drain_timeout", fmt.Sprintf("%v, must not be negative", c.Server.DrainTimeout))
+	}
+	signalling, err := c.SIPConfig()
+	l.room("sip", err)
+	if err == nil {
+		l.room("sip", signalling.Validate())
+	}
+	media, err := c.RTPConfig()
+	l.room("rtp", err)
+	if err == nil {
+		l.room("rtp", media.Validate())
+	}
+	l.room("call", c.Call.Validate())
+	l.room("identity", c.Identity.Validate())
+	l.room("vad", c.VAD.Validate())
+	l.room("turn", c.Turn.Validate())
+	l.room("echo", c.Echo.Validate())
+	l.room("agent", c.checkAgent())
+	l.room("api", c.API.Validate())
+	for i, name := range c.Call.Codecs {
+		l.choice("call.codecs", name, Codecs)
+		if slices.Index(c.Call.Codecs, name) < i {
+			l.wrong("call.codecs", fmt.Sprintf("%q is named twice", name))
+		}
+	}
+	l.choice("vad.kind", c.VAD.Kind, Detectors)
+	l.choice("stt.provider", c.STT.Provider, Recognizers)
+	l.choice("tts.provider", c.TTS.Provider, Voices)
+	l.choice("llm.provider", c.LLM.Provider, Models)
+	l.choice("log.format", c.Log.Format, Formats)
+	l.choice("log.level", c.Log.Level, Levels)
+	if c.Call.InitialMediaTimeout > 0 && c.Call.MaxDuration > 0 && c.Call.MaxDuration < c.Call.InitialMediaTimeout {
+		l.wrong("call.max_duration", "is shorter than initial_media_timeout, which then never ends a call")
+	}
+	if slices.ContainsFunc(l.mistakes, func(m Mistake) bool { return strings.HasPrefix(m.Path, "conversation.") }) {
+		return
+	}
+	l.checkConversation()
+}
+
+// checkConversation checks the bounds that cascade.Config states of the keys it
+// gives; the room itself can only be asked when its parts are there.
+func (l *loader) checkConversation() {
+	c := l.config.Conversation
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"first_sound", c.FirstSound}, {"reopen_pause", c.ReopenPause}} {
+		if d.d <= 0 {
+			l.wrong("conversation."+d.name, fmt.Sprintf("%v, must be more than 0", d.d))
+		}
+	}
+	if c.FillerAfter < 0 {
+		l.wrong("conversation.filler_after", fmt.Sprintf("%v, must not be negative", c.FillerAfter))
+	}
+	if c.ReopenTries < 0 {
+		l.wrong("conversation.reopen_tries", fmt.Sprintf("%d, must not be negative", c.ReopenTries))
+	}
+}
+
+// choice checks a name against those there are.
+func (l *loader) choice(path, name string, known []string) {
+	if slices.Contains(known, name) {
+		return
+	}
+	l.wrong(path, fmt.Sprintf("%q, must be one of %s%s", name, strings.Join(known, ", "), didYouMean(name, known)))
+}
+
+// room notes the mistakes that a room found in its section, each at the key that
+// its text names.
+func (l *loader) room(section string, err error) {
+	for _, one := range leaves(err) {
+		text := one.Error()
+		if head, rest, ok := strings.Cut(text, ": "); ok && strings.IndexFunc(head, notWord) < 0 && !slices.Contains(l.names(section), head) {
+			text = rest // the room's own name
+		}
+		name := l.mentioned(section, text)
+		if name == "" {
+			l.wrong(section, text)
+			continue
+		}
+		l.wrong(section+"."+name, withoutName(text, name))
+	}
+}
+
+// withoutName takes the key off the beginning of text, where its path will stand.
+func withoutName(text, name string) string {
+	for _, form := range []string{name, strings.ReplaceAll(name, "_", " ")} {
+		for _, end := range []string{": ", " "} {
+			if rest, ok := strings.CutPrefix(text, form+end); ok {
+				return rest
+			}
+		}
+	}
+	return text
+}
+
+// mentioned is the key of section that text names first, written as in the file
+// or in words.
+func (l *loader) mentioned(section, text string) string {
+	best, at, length := "", len(text), 0
+	for _, name := range l.names(section) {
+		for _, form := range []string{name, strings.ReplaceAll(name, "_", " ")} {
+			if i := wordIndex(text, form); i >= 0 && (i < at || i == at && len(form) > length) {
+				best, at, length = name, i, len(form)
+			}
+		}
+	}
+	return best
+}
+
+// wordIndex is where word stands in text as a whole word, or -1.
+func wordIndex(text, word string) int {
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		end := i + len(word)
+		if (i == 0 || notWord(rune(text[i-1]))) && (end == len(text) || notWord(rune(text[end]))) {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+// notWord says that r is no part of a key.
+func notWord(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '/'
+}
+
+// leaves lists the errors that err joins.
+func leaves(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, leaves(e)...)
+	}
+	return out
+}
