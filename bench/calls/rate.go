@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// rate is P9: calls set up with an RTP socket each, at 200 a second.
+func (b *bench) rate() error {
+	cps, seconds := 200, 10
+	if b.quick {
+		cps, seconds = 100, 3
+	}
+	n := cps * seconds
+	fmt.Printf("\nrate: %d calls at %d a second, each up for 500 ms\n%-14s %9s %8s %8s %8s %8s\n", n, cps, "", "µs/call", "ok", "failed", "retrans", "p95ms")
+	cpu := map[string][]float64{}
+	var failed, again, p95 []float64
+	for range b.rounds {
+		for _, s := range []system{b.parley("-silent"), b.diago("-silent")} {
+			u, err := s.start()
+			if err != nil {
+				return err
+			}
+			csv, err := ports(b.dir, 1000, 30000)
+			if err != nil {
+				u.stop()
+				return err
+			}
+			before := u.cpu()
+			l, err := startLoad(b.dir, "uac-media.xml", csv, u.addr, n, cps, 500*time.Millisecond, n)
+			if err != nil {
+				u.stop()
+				return err
+			}
+			l.wait()
+			per := float64((u.cpu()-before)/time.Microsecond) / float64(n)
+			u.stop()
+			o, err := l.outcome()
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%-14s %9.0f %8d %8d %8d %8.1f\n", s.name, per, o.ok, o.failed, o.retransmitted, o.setupP95)
+			cpu[s.name] = append(cpu[s.name], per)
+			if s.name == "parley" {
+				failed, again, p95 = append(failed, float64(n-o.ok)), append(again, float64(o.retransmitted)), append(p95, o.setupP95)
+			}
+		}
+	}
+	b.atMost("P9-failed", median(failed), 0, "")
+	b.atMost("P9-retransmitted", median(again), 0, "")
+	b.atMost("P9-cpu", median(cpu["parley"])/median(cpu["diago"]), 0.8, "")
+	b.atMost("P9-setup-p95", median(p95), 2, "ms")
+	return nil
+}
+
+// leak is P11: what the process holds after many calls is what it held before.
+func (b *bench) leak() error {
+	n, cps, rest := 10000, 100, 40*time.Second
+	if b.quick {
+		n, rest = 500, 36*time.Second
+	}
+	fmt.Printf("\nleak: %d calls at %d a second, then %v of rest\n", n, cps, rest)
+	u, err := b.parley("-silent").start()
+	if err != nil {
+		return err
+	}
+	defer u.stop()
+	time.Sleep(1500 * time.Millisecond) // for the first status line
+	before, fds := u.status(), u.fds()
+	csv, err := ports(b.dir, 1000, 30000)
+	if err != nil {
+		return err
+	}
+	l, err := startLoad(b.dir, "uac-media.xml", csv, u.addr, n, cps, 200*time.Millisecond, 2000)
+	if err != nil {
+		return err
+	}
+	l.wait()
+	o, err := l.outcome()
+	if err != nil {
+		return err
+	}
+	time.Sleep(rest)
+	after := u.status()
+	fmt.Printf("  ok %d, failed %d; goroutines %d -> %d, descriptors %d -> %d, heap %.1f -> %.1f MB, calls %d\n", o.ok, o.failed,
+		before.Goroutines, after.Goroutines, fds, u.fds(), before.HeapMB, after.HeapMB, after.Calls)
+	b.atMost("P11-failed", float64(n-o.ok), 0, "")
+	b.atMost("P11-goroutines", float64(after.Goroutines-before.Goroutines), 0, "")
+	b.atMost("P11-descriptors", float64(u.fds()-fds), 0, "")
+	b.atMost("P11-heap", after.HeapMB-before.HeapMB, 5, "MB")
+	return nil
+}
+
+// allocs is P12: the tests that count allocations a packet.
+func (b *bench) allocs() error {
+	fmt.Println("\nallocs: the tests that count allocations of a packet in and out")
+	cmd := exec.Command("go", "test", "-count=1", "-run", "Alloc", "-v", "./rtp/...", "./media/...", "./call/...")
+	cmd.Dir = ".."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	for line := range bytes.Lines(out) {
+		if s := string(line); strings.HasPrefix(s, "--- ") {
+			fmt.Print("  ", s)
+		}
+	}
+	failed := 0.0
+	if err != nil {
+		failed = 1
+	}
+	b.atMost("P12", failed, 0, " failing")
+	return nil
+}
