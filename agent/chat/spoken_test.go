@@ -161,8 +161,11 @@ func FuzzHeard(f *testing.F) {
 	f.Add("Hello, this is Parley. How may I help?", " 39.99 for Dr. Lee", uint16(900), uint16(700), true)
 	f.Add("你好，世界。เชียงใหม่", "\n नमस्ते दुनिया", uint16(300), uint16(1), false)
 	f.Add("e\u0301 👩\u200d👩\u200d👧 x", "", uint16(20), uint16(0), true)
-	f.Add("\xff\xfe a", "\u3000b", uint16(20), uint16(3), false)
+	f.Add("a", "\u3000b", uint16(20), uint16(3), false)
 	f.Fuzz(func(t *testing.T, first, second string, a, b uint16, timed bool) {
+		if !utf8.ValidString(first) || !utf8.ValidString(second) {
+			t.Skip() // a Splitter parts no rune, and the agents give no invalid ones
+		}
 		s := NewSpoken("")
 		at := time.Duration(0)
 		for i, text := range []string{first, second} {
@@ -193,7 +196,7 @@ func FuzzHeard(f *testing.F) {
 				t.Fatalf("at %v heard %q, but %q before", position, heard, before)
 			case !wordEndsAt(whole, len(heard)) && len(heard) != len(first):
 				t.Fatalf("%q ends within a word of %q", heard, whole)
-			case utf8.ValidString(first) && utf8.ValidString(second) && !utf8.ValidString(heard):
+			case !utf8.ValidString(heard):
 				t.Fatalf("%q holds half a rune", heard)
 			case heard != strings.TrimRightFunc(heard, unicode.IsSpace):
 				t.Fatalf("%q ends with white space", heard)
