@@ -1,0 +1,136 @@
+package sip
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"go.uber.org/zap"
+)
+
+// Bye ends the call. It waits until the ACK of the 200 came, as RFC 3261 section
+// 15 asks (never longer than 64*T1), sends BYE, and returns when the peer answered
+// with anything, or with ErrByeTimeout after 64*T1, or with the error of ctx. When
+// ctx ends before the ACK came, BYE is sent then, and sent again as usual after
+// Bye has returned. It returns nil when the call was over already, but ErrShutdown
+// when it was the server's stop that ended it. More calls wait for the first.
+func (d *Dialog) Bye(ctx context.Context, reason Reason) error {
+	d.mu.Lock()
+	if d.byeDone != nil {
+		d.mu.Unlock()
+		select {
+		case <-d.byeDone:
+			return d.byeErr
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	d.byeDone = make(chan struct{})
+	d.mu.Unlock()
+	d.byeErr = d.bye(ctx, reason)
+	close(d.byeDone)
+	return d.byeErr
+}
+
+func (d *Dialog) bye(ctx context.Context, reason Reason) error {
+	select {
+	case <-d.confirmed:
+	case <-d.ctx.Done():
+	case <-ctx.Done():
+	}
+	if !d.end(ErrLocalBye) {
+		if context.Cause(d.ctx) == ErrShutdown {
+			return ErrShutdown
+		}
+		return nil
+	}
+	tx, err := d.sendBye(ctx, reason)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-tx.done:
+		if tx.code == 0 {
+			return ErrByeTimeout
+		}
+		return nil
+	case <-d.s.done:
+		return ErrShutdown
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hangUp ends the call for a reason of this room's. False: it was over.
+func (d *Dialog) hangUp(cause error, reason Reason) bool {
+	if !d.end(cause) {
+		return false
+	}
+	d.s.spawn(func() {
+		if _, err := d.sendBye(context.Background(), reason); err != nil {
+			d.s.noise.warn("bye", "sip: BYE lost", append(d.logFields(), zap.Error(err))...)
+		}
+	})
+	return true
+}
+
+// sendBye starts the transaction of a BYE. Whatever the peer answers, the dialog
+// is over; a challenge is not answered, since calls that come in hold no
+// credentials.
+func (d *Dialog) sendBye(ctx context.Context, reason Reason) (*clientTx, error) {
+	// A context that has ended must not keep the BYE from going out.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+	defer cancel()
+	hop, err := d.nextHop(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sip: no way to send BYE: %w", err)
+	}
+	d.mu.Lock()
+	d.localCSeq++
+	cseq := d.localCSeq
+	d.mu.Unlock()
+
+	branch := "z9hG4bK" + newID()
+	fields := []field{
+		{"Via", "SIP/2.0/" + hop.flow.transport() + " " + hop.flow.sentBy() + ";rport;branch=" + branch},
+		{"Max-Forwards", "70"},
+	}
+	for _, r := range hop.routes {
+		fields = append(fields, field{"Route", r})
+	}
+	fields = append(fields, field{"From", d.from}, field{"To", d.to}, field{"Call-ID", d.key.callID},
+		field{"CSeq", strconv.Itoa(int(cseq)) + " BYE"})
+	if v := reason.String(); v != "" {
+		fields = append(fields, field{"Reason", v})
+	}
+	if d.s.cfg.UserAgent != "" {
+		fields = append(fields, field{"User-Agent", d.s.cfg.UserAgent})
+	}
+	return d.s.send(hop.flow, hop.to, "BYE", branch, encode("BYE "+hop.uri+" SIP/2.0", fields, nil)), nil
+}
+
+// String is the header's value; empty for the zero value.
+func (r Reason) String() string {
+	if !isToken(r.Protocol) {
+		return ""
+	}
+	s := r.Protocol + ";cause=" + strconv.Itoa(r.Cause)
+	if r.Text != "" {
+		s += ";text=" + quote(r.Text)
+	}
+	return s
+}
+
+// receiveBye ends the call for the peer. A BYE that crosses ours, or comes before
+// the ACK or the answer, is fine (RFC 3261 section 15). d.mu is held.
+func (d *Dialog) receiveBye(m *message, tx *serverTx) {
+	d.finish(m, tx, 200, nil, nil)
+	invite := d.invite
+	// end takes the lock, and cancels contexts that others wait for.
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	if invite != nil && invite.finish(487, nil, ErrPeerBye) {
+		return
+	}
+	d.end(ErrPeerBye)
+}

@@ -1,0 +1,260 @@
+package sip
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// DialogHandler is told what the peer asks for inside a dialog. Its methods are
+// called one at a time and in the order of the requests, on goroutines of the
+// server. They should be quick: the peer waits, and so does the next request. A
+// panic is answered 500 and the call goes on.
+type DialogHandler interface {
+	// Offer takes the offer of a re-INVITE or UPDATE and returns the answer. With
+	// a refusal the session goes on as it was (RFC 3261 section 14.2).
+	Offer(sdp []byte) (answer []byte, rej *RejectError)
+	// MakeOffer returns our offer for a re-INVITE without one: all that we can,
+	// sendrecv (RFC 6337 section 5.3), never the state of a hold. nil refuses.
+	MakeOffer() []byte
+	// Answer takes the peer's answer to an offer of ours: that of an INVITE
+	// without offer, or of MakeOffer. An error ends the call. It is not called
+	// when the ACK brings none; the call is ended then too.
+	Answer(sdp []byte) error
+	// Info takes the body of an INFO (RFC 2976), as for DTMF. false is answered
+	// 415.
+	Info(contentType string, body []byte) (handled bool)
+}
+
+type dialogState int
+
+const (
+	dialogEarly dialogState = iota // the INVITE has no final response
+	dialogUp                       // 2xx was sent
+	dialogOver
+)
+
+// dialogKey identifies a dialog (RFC 3261 section 12). The Request-URI is no part
+// of it: many peers keep the one they dialled.
+type dialogKey struct{ callID, local, remote string }
+
+// Dialog is a call that we answered. All methods may be called from any
+// goroutine.
+type Dialog struct {
+	s   *Server
+	id  string
+	key dialogKey
+
+	from, to  string   // of requests of ours, with tags
+	routes    []string // the route set, each in brackets
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	confirmed chan struct{}
+
+	mu         sync.Mutex
+	state      dialogState
+	handler    DialogHandler
+	invite     *Invite // while early
+	flow       *flow   // of the INVITE, or of the last target refresh
+	target     Address // the peer's Contact
+	remoteCSeq uint32
+	localCSeq  uint32
+	acked      bool
+	pending    []*accepted // 2xx responses that wait for an ACK
+	offerOpen  bool        // an offer of ours waits for its answer
+	busy       bool        // a re-INVITE or UPDATE is being answered
+	queue      []job
+	running    bool
+	byeDone    chan struct{} // not nil once Bye was called
+	byeErr     error
+}
+
+// dialogTable holds the dialogs, also those that ended not long ago.
+type dialogTable struct {
+	mu    sync.Mutex
+	byKey map[dialogKey]*Dialog
+	up    atomic.Int64
+}
+
+func (t *dialogTable) find(m *message) *Dialog {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[dialogKey{m.callID, m.to.Tag, m.from.Tag}]
+}
+
+func (t *dialogTable) put(d *Dialog) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byKey[d.key] = d
+}
+
+func (t *dialogTable) remove(d *Dialog) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byKey, d.key)
+}
+
+func (t *dialogTable) all() []*Dialog {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*Dialog
+	for _, d := range t.byKey {
+		all = append(all, d)
+	}
+	return all
+}
+
+func (t *dialogTable) live() int { return int(t.up.Load()) }
+
+// newDialog makes the early dialog of an INVITE.
+func (s *Server) newDialog(m *message, id, tag string) *Dialog {
+	d := &Dialog{
+		s:          s,
+		id:         id,
+		key:        dialogKey{callID: m.callID, local: tag, remote: m.from.Tag},
+		from:       m.get("to") + ";tag=" + tag,
+		to:         m.get("from"),
+		confirmed:  make(chan struct{}),
+		flow:       m.flow,
+		remoteCSeq: m.cseq,
+	}
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	for _, v := range m.all("record-route") {
+		d.routes = append(d.routes, splitComma(v)...)
+	}
+	d.target, _ = ParseAddress(m.get("contact")) // validate has read it
+	return d
+}
+
+// ID is that of the Invite: 16 hex digits for logs.
+func (d *Dialog) ID() string { return d.id }
+
+// Context is done when the call is over. context.Cause says why: ErrPeerBye,
+// ErrLocalBye, ErrNoACK, ErrNoAnswer or ErrShutdown.
+func (d *Dialog) Context() context.Context { return d.ctx }
+
+// Confirmed is closed when the ACK of the 200 came.
+func (d *Dialog) Confirmed() <-chan struct{} { return d.confirmed }
+
+// end makes the dialog over. False: it was over before.
+func (d *Dialog) end(cause error) bool {
+	d.mu.Lock()
+	before := d.state
+	if before == dialogOver {
+		d.mu.Unlock()
+		return false
+	}
+	d.state = dialogOver
+	for _, a := range d.pending {
+		a.stop()
+	}
+	d.pending, d.invite = nil, nil
+	if before == dialogUp {
+		d.s.dialogs.up.Add(-1)
+		d.hold(d.flow, -1)
+	}
+	d.mu.Unlock()
+	d.cancel(cause)
+	if before == dialogEarly {
+		d.s.dialogs.remove(d)
+		return true
+	}
+	// A BYE of the peer that crosses ours, and copies of the last requests, find
+	// it for as long as they can be under way.
+	time.AfterFunc(64*d.s.cfg.T1, func() { d.s.dialogs.remove(d) })
+	return true
+}
+
+// hold counts a call on a connection, which is kept open as long as it has any.
+func (d *Dialog) hold(f *flow, n int32) {
+	if f.conn != nil {
+		f.conn.calls.Add(n)
+	}
+}
+
+// receive takes a request inside the dialog, on the goroutine of its socket. What
+// needs no handler is done at once, the rest is queued; either way the peer gets
+// an answer.
+func (d *Dialog) receive(m *message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == dialogOver && m.method != "BYE" {
+		d.s.refuseStateless(m, refuse(481, "dialog", "The call is over"))
+		return
+	}
+	if m.cseq < d.remoteCSeq {
+		// RFC 3261 section 12.2.2.
+		d.s.refuseStateless(m, refuse(500, "cseq", "CSeq is lower than one before"))
+		return
+	}
+	if m.cseq == d.remoteCSeq {
+		d.s.refuseStateless(m, refuse(482, "merged", "CSeq was used for another request"))
+		return
+	}
+	tx := d.s.newTx(m, d.key.local)
+	if m.method == "INVITE" {
+		tx.onCancel = func() { d.finish(m, tx, 487, nil, nil) }
+	}
+	if !d.s.begin(m, tx, 2*d.s.cfg.MaxTransactions) {
+		return
+	}
+	d.remoteCSeq = m.cseq
+	switch m.method {
+	case "BYE":
+		d.receiveBye(m, tx)
+	case "OPTIONS":
+		d.finish(m, tx, 200, append(capabilities(), field{"Contact", contact(m)}), nil)
+	case "INVITE":
+		d.receiveReinvite(m, tx)
+	case "UPDATE":
+		d.receiveUpdate(m, tx)
+	case "INFO":
+		d.receiveInfo(m, tx)
+	}
+}
+
+// finish sends the final response of a request inside the dialog. False: it has
+// had one.
+func (d *Dialog) finish(m *message, tx *serverTx, code int, fields []field, body []byte) bool {
+	if len(body) > 0 {
+		fields = append(fields, field{"Content-Type", "application/sdp"})
+	}
+	sent, err := tx.respond(code, d.s.response(m, code, "", d.key.local, fields, body))
+	if sent {
+		d.s.countResponse(code)
+	}
+	if err != nil {
+		d.s.noise.warn("send", "sip: response lost", append(d.logFields(), zap.Int("code", code), zap.Error(err))...)
+	}
+	return sent
+}
+
+// refuse is finish with a RejectError.
+func (d *Dialog) refuse(m *message, tx *serverTx, r *RejectError) {
+	sent, err := tx.respond(r.Code, d.s.response(m, r.Code, r.Reason, d.key.local, refusalFields(m.flow, r), nil))
+	if sent {
+		d.s.countResponse(r.Code)
+	}
+	d.s.noise.warn("dialog refuse "+r.Rule, "sip: request in a call refused", append(d.logFields(),
+		zap.String("method", m.method), zap.Int("code", r.Code), zap.String("rule", r.Rule), zap.String("reason", clean(r.Text, 200)), zap.Error(err))...)
+}
+
+// refresh takes over the peer's Contact and the way it reached us (RFC 3261
+// section 12.2.2). d.mu is held.
+func (d *Dialog) refresh(m *message) {
+	if a, err := ParseAddress(m.get("contact")); err == nil {
+		d.target = a
+	}
+	if d.state == dialogUp {
+		d.hold(m.flow, 1)
+		d.hold(d.flow, -1)
+	}
+	d.flow = m.flow
+}
+
+func (d *Dialog) logFields() []zap.Field {
+	return []zap.Field{zap.String("call_id", d.id), zap.String("sip_call_id", clean(d.key.callID, 128))}
+}

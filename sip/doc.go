@@ -1,0 +1,33 @@
+// Package sip is a SIP user agent server (RFC 3261) for one purpose: it takes
+// calls, keeps their dialogs right, and ends them. It knows nothing of audio or
+// of agents; session descriptions pass through it as bytes.
+//
+// From the socket upwards:
+//
+//	listen.go udp.go tcp.go   sockets; one datagram or one framed message at a time, in order
+//	parse.go message.go       sipgo's parser, and what we read out of a message
+//	receive.go validate.go    one place that refuses what is wrong, before there is any state
+//	transaction.go client.go  server and client transactions (RFC 3261 section 17, RFC 6026)
+//	invite.go answer.go ...   the verbs; one file each
+//	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
+//
+// What is sipgo's and what is ours. Lines, folding and the start line are read by
+// sipgo's parser. Its transports and transactions are not used, for reasons that
+// cannot be mended from outside: it starts one goroutine per message, so that a
+// re-INVITE overtakes the ACK before it; it answers a CANCEL itself, with another
+// To tag than the INVITE had; its timers are variables of the package, shared by
+// all servers in a process; a response above 1300 bytes is an error; its UDP
+// table of peers only grows; and what it cannot parse it drops, where the peer
+// is owed a 400. Here every message is read, checked and matched on the
+// goroutine of its socket, and only calls to handlers leave it, so the order of
+// arrival is kept and no table grows with the number of sources.
+//
+// Bounds. Server transactions: Config.MaxTransactions (twice that inside
+// dialogs). Refusals and OPTIONS outside a dialog are answered without state
+// (RFC 3261 section 8.2.7). TCP connections: Config.MaxConnections, each with one
+// message buffer of Config.MaxMessage, a deadline for an unfinished message and
+// one for idling without a call. Requests waiting in a dialog: queueLength.
+// What is left for the trunk layer: rates per source and access lists belong
+// in front of receive, where the address of the peer is known and nothing has
+// been parsed.
+package sip

@@ -1,0 +1,137 @@
+package sip
+
+// receiveReinvite queues a re-INVITE, or answers at once why it cannot be taken
+// now. That the ACK of the one before is missing is no reason: it may be lost or
+// late (RFC 5407 section 3.1.4), and silence or 491 for ever would be the end of
+// the call. d.mu is held.
+func (d *Dialog) receiveReinvite(m *message, tx *serverTx) {
+	if d.putOff(m, tx, true) {
+		return
+	}
+	tx.respond(100, d.s.response(m, 100, "", "", nil, nil)) // lost or not, the final response follows
+	d.enqueue(m, tx, func() { d.reinvite(m, tx) })
+}
+
+// receiveUpdate does the same for UPDATE (RFC 3311 section 5.2). d.mu is held.
+func (d *Dialog) receiveUpdate(m *message, tx *serverTx) {
+	if m.sdp == nil && d.state == dialogEarly {
+		d.refresh(m)
+		d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, nil)
+		return
+	}
+	if d.putOff(m, tx, m.sdp != nil) {
+		return
+	}
+	d.enqueue(m, tx, func() { d.update(m, tx) })
+}
+
+// putOff refuses an offer while another one is open: 500 with a short Retry-After
+// while we owe an answer, 491 while the peer owes one to us (RFC 3261 section
+// 14.2). d.mu is held.
+func (d *Dialog) putOff(m *message, tx *serverTx, offer bool) bool {
+	switch {
+	case !offer:
+		return false
+	case d.state == dialogEarly || d.busy:
+		d.finish(m, tx, 500, retrySoon(), nil)
+	case d.offerOpen:
+		d.finish(m, tx, 491, nil, nil)
+	default:
+		d.busy = true
+		return false
+	}
+	return true
+}
+
+// enqueue posts the work on a request. d.mu is held.
+func (d *Dialog) enqueue(m *message, tx *serverTx, run func()) {
+	j := job{run: run, failed: func() {
+		d.finish(m, tx, 500, nil, nil)
+		d.mu.Lock()
+		d.busy = false
+		d.mu.Unlock()
+	}}
+	if !d.post(j) {
+		d.finish(m, tx, 500, retrySoon(), nil)
+	}
+}
+
+// reinvite answers a re-INVITE, on the dialog's goroutine.
+func (d *Dialog) reinvite(m *message, tx *serverTx) {
+	defer d.idle()
+	if d.ended(m, tx) || !tx.open() { // the call is over, or the request was cancelled
+		return
+	}
+	var body []byte
+	var rej *RejectError
+	if m.sdp != nil {
+		body, rej = d.handler.Offer(m.sdp)
+	} else if body = d.handler.MakeOffer(); body == nil {
+		rej = &RejectError{Code: 488, Rule: "offer", Text: "No offer can be made now"}
+	}
+	if rej != nil {
+		d.refuse(m, tx, rej)
+		return
+	}
+	d.accept(m, tx, body)
+}
+
+// accept sends the 200 of a re-INVITE and waits for its ACK as for the first.
+func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state != dialogUp {
+		d.finish(m, tx, 487, nil, nil) // it ended while the handler thought
+		return
+	}
+	d.refresh(m)
+	fields := []field{{"Contact", contact(m)}, {"Allow", methods}, {"Content-Type", "application/sdp"}}
+	b := d.s.response(m, 200, "", d.key.local, fields, body)
+	sent, _ := tx.respond(200, b) // a lost one is sent again
+	if !sent {
+		return
+	}
+	d.s.countResponse(200)
+	d.offerOpen = m.sdp == nil
+	d.expectACK(m.cseq, tx, b, d.offerOpen)
+}
+
+// update answers an UPDATE. One without an offer refreshes the target and the
+// session, and changes nothing else.
+func (d *Dialog) update(m *message, tx *serverTx) {
+	if m.sdp != nil {
+		defer d.idle()
+	}
+	if d.ended(m, tx) {
+		return
+	}
+	var body []byte
+	if m.sdp != nil {
+		var rej *RejectError
+		if body, rej = d.handler.Offer(m.sdp); rej != nil {
+			d.refuse(m, tx, rej)
+			return
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refresh(m)
+	d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, body)
+}
+
+// idle lets the next offer in.
+func (d *Dialog) idle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = false
+}
+
+// ended answers a request that waited in the queue when the call ended (RFC 3261
+// section 15.1.2).
+func (d *Dialog) ended(m *message, tx *serverTx) bool {
+	if d.ctx.Err() == nil {
+		return false
+	}
+	d.finish(m, tx, 487, nil, nil)
+	return true
+}
