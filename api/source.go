@@ -1,0 +1,171 @@
+package api
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Sources tell figures that others keep. Each function may be nil, is asked at
+// every scrape, may be called from several goroutines and must not block.
+type Sources struct {
+	// Active is how many calls are up or being set up, Limit how many may be.
+	Active, Limit func() int
+	// Ready is nil when calls are taken.
+	Ready func() error
+	// Wheel are the figures of what moves the packets.
+	Wheel func() Wheel
+	// Signalling are the figures of the SIP side.
+	Signalling func() Signalling
+}
+
+// Wheel are the figures of what moves the packets.
+type Wheel struct {
+	// Turns counts its ticks, Missed those given up after a stall.
+	Turns, Missed uint64
+	// Lateness counts turns by how long after their time they began: Bounds are
+	// the inclusive upper bounds of the buckets, Counts has one entry more for the
+	// rest, Sum is of all.
+	Bounds []time.Duration
+	Counts []uint64
+	Sum    time.Duration
+	// Longest is the longest turn.
+	Longest time.Duration
+	// Faults counts calls that were detached because of a fault.
+	Faults uint64
+	// Sessions is how many it turns.
+	Sessions int
+	// InUse, Quarantined and Total are ports; Total is 0 when there is no range.
+	InUse, Quarantined, Total int
+}
+
+// Signalling are the figures of the SIP side.
+type Signalling struct {
+	// Requests by method, Responses by status code.
+	Requests  map[string]uint64
+	Responses map[int]uint64
+	// What was malformed, dropped, sent again, refused for load, and recovered.
+	Malformed, Dropped, Retransmitted, Overloads, Panics uint64
+	// How many there are now.
+	Dialogs, Transactions, Connections int
+}
+
+// sourceCollector asks the sources at a scrape.
+type sourceCollector struct {
+	src   Sources
+	descs map[string]*prometheus.Desc
+}
+
+func newSourceCollector(src Sources) *sourceCollector {
+	c := &sourceCollector{src: src, descs: map[string]*prometheus.Desc{}}
+	for _, d := range []struct {
+		name, help string
+		label      []string
+	}{
+		{"calls_active", "Calls that are up or being set up.", nil},
+		{"calls_limit", "Calls that may be up at once.", nil},
+		{"ready", "1 when calls are taken, else 0.", nil},
+
+		{"wheel_turns_total", "Turns of the wheel that moves the packets.", nil},
+		{"wheel_missed_turns_total", "Turns given up after a stall.", nil},
+		{"wheel_lateness_seconds", "How long after its time each turn began.", nil},
+		{"wheel_longest_turn_seconds", "The longest turn since the start.", nil},
+		{"wheel_faults_total", "Calls detached from the wheel because of a fault.", nil},
+		{"wheel_sessions", "Sessions on the wheel.", nil},
+		{"rtp_ports", "Ports of the range, by state.", []string{"state"}},
+
+		{"sip_requests_total", "Requests received, retransmissions included.", []string{"method"}},
+		{"sip_responses_total", "Responses sent, without retransmissions.", []string{"code"}},
+		{"sip_malformed_messages_total", "Messages refused for their form, or not even that.", nil},
+		{"sip_dropped_messages_total", "Stray ACKs and responses.", nil},
+		{"sip_retransmissions_total", "Requests and responses of ours that were sent again.", nil},
+		{"sip_overloads_total", "Requests refused because of too many transactions.", nil},
+		{"sip_panics_total", "Faults in handlers that were recovered.", nil},
+		{"sip_dialogs", "Dialogs that are up.", nil},
+		{"sip_transactions", "Server transactions that are alive.", nil},
+		{"sip_connections", "TCP connections that are open.", nil},
+	} {
+		c.descs[d.name] = prometheus.NewDesc(namespace+"_"+d.name, d.help, d.label, nil)
+	}
+	return c
+}
+
+// Describe lists what Collect gives.
+func (c *sourceCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect asks.
+func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
+	if c.src.Active != nil {
+		c.gauge(ch, "calls_active", c.src.Active())
+	}
+	if c.src.Limit != nil {
+		c.gauge(ch, "calls_limit", c.src.Limit())
+	}
+	if c.src.Ready != nil {
+		ready := 0
+		if c.src.Ready() == nil {
+			ready = 1
+		}
+		c.gauge(ch, "ready", ready)
+	}
+	if c.src.Wheel != nil {
+		c.wheel(ch, c.src.Wheel())
+	}
+	if c.src.Signalling != nil {
+		c.signalling(ch, c.src.Signalling())
+	}
+}
+
+func (c *sourceCollector) wheel(ch chan<- prometheus.Metric, w Wheel) {
+	c.count(ch, "wheel_turns_total", w.Turns)
+	c.count(ch, "wheel_missed_turns_total", w.Missed)
+	c.count(ch, "wheel_faults_total", w.Faults)
+	c.gauge(ch, "wheel_sessions", w.Sessions)
+	ch <- prometheus.MustNewConstMetric(c.descs["wheel_longest_turn_seconds"], prometheus.GaugeValue, w.Longest.Seconds())
+	if w.Total > 0 {
+		c.gauge(ch, "rtp_ports", w.InUse, "in_use")
+		c.gauge(ch, "rtp_ports", w.Quarantined, "quarantined")
+		c.gauge(ch, "rtp_ports", max(0, w.Total-w.InUse-w.Quarantined), "free")
+	}
+	if len(w.Counts) != len(w.Bounds)+1 {
+		return
+	}
+	var total uint64
+	buckets := make(map[float64]uint64, len(w.Bounds))
+	for i, bound := range w.Bounds { // Prometheus counts upwards
+		total += w.Counts[i]
+		buckets[bound.Seconds()] = total
+	}
+	total += w.Counts[len(w.Bounds)]
+	ch <- prometheus.MustNewConstHistogram(c.descs["wheel_lateness_seconds"], total, w.Sum.Seconds(), buckets)
+}
+
+func (c *sourceCollector) signalling(ch chan<- prometheus.Metric, s Signalling) {
+	for method, n := range s.Requests {
+		c.count(ch, "sip_requests_total", n, method)
+	}
+	for code, n := range s.Responses {
+		c.count(ch, "sip_responses_total", n, strconv.Itoa(code))
+	}
+	c.count(ch, "sip_malformed_messages_total", s.Malformed)
+	c.count(ch, "sip_dropped_messages_total", s.Dropped)
+	c.count(ch, "sip_retransmissions_total", s.Retransmitted)
+	c.count(ch, "sip_overloads_total", s.Overloads)
+	c.count(ch, "sip_panics_total", s.Panics)
+	c.gauge(ch, "sip_dialogs", s.Dialogs)
+	c.gauge(ch, "sip_transactions", s.Transactions)
+	c.gauge(ch, "sip_connections", s.Connections)
+}
+
+func (c *sourceCollector) count(ch chan<- prometheus.Metric, name string, n uint64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue, float64(n), labels...)
+}
+
+func (c *sourceCollector) gauge(ch chan<- prometheus.Metric, name string, n int, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, float64(n), labels...)
+}
