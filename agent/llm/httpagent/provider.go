@@ -1,0 +1,121 @@
+package httpagent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"parley/agent/llm"
+)
+
+// Provider opens conversations with one agent. Its pool of connections is shared
+// by all of them. It is safe for concurrent use.
+type Provider struct {
+	cfg     Config
+	client  *http.Client
+	agent   string // the address as errors may show it
+	skipped atomic.Uint64
+	retries atomic.Uint64
+}
+
+var _ llm.Provider = (*Provider)(nil)
+
+// New returns a Provider, or everything that is wrong with cfg. It does not
+// connect.
+func New(cfg Config) (*Provider, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("httpagent: %w", err)
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		transport = pool()
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("httpagent: %w", err)
+	}
+	u.RawQuery, u.Fragment = "", "" // a query may hold a secret
+	return &Provider{
+		cfg:    cfg,
+		client: &http.Client{Transport: transport, CheckRedirect: redirect},
+		agent:  u.String(),
+	}, nil
+}
+
+// pool keeps as many connections as there may be calls: each of them speaks to the
+// same host, for which net/http would keep two.
+func pool() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    1024,
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    5 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // a compressor holds words back until it has a block of them
+	}
+}
+
+const redirects = 5
+
+// redirect follows only what keeps method and body, and not from https to http.
+func redirect(next *http.Request, via []*http.Request) error {
+	code := next.Response.StatusCode
+	if code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect ||
+		len(via) > redirects || via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// Stats counts what a Provider met that failed no turn.
+type Stats struct {
+	// Skipped is the events of streams without words in them.
+	Skipped uint64
+	// Retries is the requests that were sent again because the agent was not
+	// reached, or had no time for the first.
+	Retries uint64
+}
+
+// Stats returns the counters since New.
+func (p *Provider) Stats() Stats {
+	return Stats{Skipped: p.skipped.Load(), Retries: p.retries.Load()}
+}
+
+// Open makes a conversation. It does not wait for the agent.
+func (p *Provider) Open(ctx context.Context, c llm.Conversation) (llm.Model, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("httpagent: %w", err)
+	}
+	m := &Model{provider: p, conversation: c, session: c.SessionID}
+	if m.session == "" {
+		m.session = newSessionID()
+	}
+	m.life, m.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	if p.cfg.Identity != nil {
+		token, err := p.cfg.Identity(c)
+		if err != nil {
+			m.end(err)
+			return nil, fmt.Errorf("httpagent: the caller's identity token: %w", err)
+		}
+		m.identity = token
+	}
+	m.AppendSystemPrompt(p.cfg.System)
+	if p.cfg.Notify {
+		// It outlives a short call: an agent shall not hear of the end only.
+		var start context.Context
+		start, m.abandon = context.WithCancel(context.WithoutCancel(ctx))
+		m.started = make(chan struct{})
+		go m.notifyStart(start)
+	}
+	return m, nil
+}
+
+// Close drops the idle connections of the pool.
+func (p *Provider) Close() { p.client.CloseIdleConnections() }
