@@ -1,12 +1,12 @@
 // Package rtp carries the sound of many calls: RTP sessions (RFC 3550) and the
 // wheel that turns them.
 //
-//	        every 5 ms, one goroutine for all calls
-//	 ┌──────────────────────────────────────────────────────────┐
-//	 │ drain the socket ─> parse ─> latch ─> sequence ─> Packet │
-//	 │ Turn                                                     │
-//	 │ slot due?  Slot ─> header ─> sendto                      │
-//	 └──────────────────────────────────────────────────────────┘
+//	       every 5 ms, one goroutine for all calls
+//	┌──────────────────────────────────────────────────────────┐
+//	│ drain the socket ─> parse ─> latch ─> sequence ─> Packet │
+//	│ Turn                                                     │
+//	│ slot due?  Slot ─> header ─> sendto                      │
+//	└──────────────────────────────────────────────────────────┘
 //
 // A Session is one UDP port with one stream in and one stream out. It has no
 // goroutine of its own (the goroutine driver has one reader a socket): the Wheel

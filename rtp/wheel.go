@@ -1,43 +1,331 @@
 package rtp
 
 import (
-	"net"
+	"errors"
+	"fmt"
 	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// PacketConn is the part of net.UDPConn that the goroutine driver needs.
-type PacketConn interface {
-	ReadFromUDPAddrPort(b []byte) (n int, addr netip.AddrPort, err error)
-	WriteToUDPAddrPort(b []byte, addr netip.AddrPort) (n int, err error)
-	LocalAddr() net.Addr
-	Close() error
-}
+// spread is the time over which the first slots of sessions are spread.
+const spread = 20 * time.Millisecond
 
 // Option changes how NewWheel works.
 type Option func(*Wheel)
 
 // WithListen gives the function that binds sockets, in place of the system's. It
-// implies the goroutine driver. The port is 0 for "any".
+// implies the goroutine driver. The port is 0 for "any"; a port that is taken is
+// an error that wraps syscall.EADDRINUSE.
 func WithListen(listen func(addr netip.AddrPort) (PacketConn, error)) Option {
-	return func(*Wheel) {}
+	return func(w *Wheel) { w.listen = listen }
 }
 
-// Wheel turns the sessions of many calls on one goroutine.
-type Wheel struct{}
+// Wheel turns the sessions of many calls on one goroutine. Its methods may be
+// called from any goroutine.
+type Wheel struct {
+	cfg    Config
+	listen func(netip.AddrPort) (PacketConn, error)
+	bind   binder
+	raw    bool
+	ports  *Ports // nil when the system chooses
+	began  time.Time
+
+	mu     sync.Mutex // never taken by the turning goroutine
+	open   map[*Session]struct{}
+	closed bool
+
+	commands atomic.Pointer[command] // a stack, newest first
+	wake     chan struct{}           // for a wheel at rest
+	stop     chan struct{}
+	stopped  chan struct{}
+
+	turns, missed, skipped, faults atomic.Uint64
+	longest, turning               atomic.Int64
+	lateness                       histogram
+
+	// The turning goroutine's alone.
+	sessions []*Session
+	load     []int // sessions by phase
+	in       [maxDatagram]byte
+	out      [headerSize + maxPayload]byte
+}
+
+// command is what the wheel is asked to do at its next tick. Whoever asks takes
+// no lock that the wheel could wait for.
+type command struct {
+	session *Session
+	join    Handler       // nil: leave
+	left    chan struct{} // closed when it has left
+	next    *command
+}
 
 // NewWheel checks cfg, probes that the address can be bound and starts turning.
-func NewWheel(cfg Config, options ...Option) (*Wheel, error) { return &Wheel{}, nil }
+func NewWheel(cfg Config, options ...Option) (*Wheel, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	w := &Wheel{
+		cfg: cfg, began: time.Now(), open: make(map[*Session]struct{}),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		load: make([]int, max(1, spread/cfg.Tick)),
+	}
+	for _, o := range options {
+		o(w)
+	}
+	if err := w.choose(); err != nil {
+		return nil, err
+	}
+	if cfg.PortMin != 0 {
+		w.ports = newPorts(cfg.PortMin, cfg.PortMax, cfg.Quarantine)
+	}
+	probe, err := w.bind(w, 0)
+	if err != nil {
+		return nil, fmt.Errorf("rtp: cannot bind %v: %w (is it an address of this machine?)", cfg.Addr, err)
+	}
+	probe.close()
+	go w.run()
+	return w, nil
+}
 
-// Listen reserves a port and binds its socket. The session is not turned before
-// Join. The error wraps ErrNoPort when the range is used up.
-func (w *Wheel) Listen() (*Session, error) { return nil, ErrNoPort }
+// choose picks the driver.
+func (w *Wheel) choose() error {
+	w.raw = w.cfg.Driver == DriverRaw || w.cfg.Driver == DriverAuto && rawBinder != nil && w.listen == nil
+	switch {
+	case !w.raw:
+		if w.listen == nil {
+			w.listen = listenUDP(w.cfg.DSCP)
+		}
+		w.bind = bindPacketConn
+	case rawBinder == nil:
+		return errors.New("rtp: the raw driver is for Linux only")
+	case w.listen != nil:
+		return errors.New("rtp: the raw driver cannot use sockets given by WithListen")
+	default:
+		w.bind = rawBinder
+	}
+	return nil
+}
+
+// Listen reserves a port and binds its socket, which holds what arrives until
+// Join. The session is not turned before. The error wraps ErrNoPort when the range
+// is used up, and ErrClosed on a closed wheel.
+func (w *Wheel) Listen() (*Session, error) {
+	var sock socket
+	bind := func(port uint16) (err error) {
+		sock, err = w.bind(w, port)
+		return err
+	}
+	var port uint16
+	var err error
+	if w.ports != nil {
+		port, err = w.ports.Take(w.Now(), bind)
+	} else {
+		err = bind(0)
+	}
+	if errors.Is(err, ErrNoPort) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("rtp: bind %v: %w", w.cfg.Addr, err)
+	}
+	s := newSession(w, sock, port)
+	w.mu.Lock()
+	closed := w.closed
+	if !closed {
+		w.open[s] = struct{}{}
+	}
+	w.mu.Unlock()
+	if closed {
+		s.Close()
+		return nil, ErrClosed
+	}
+	return s, nil
+}
+
+// forget gives back what a closed session held.
+func (w *Wheel) forget(s *Session) {
+	w.mu.Lock()
+	delete(w.open, s)
+	w.mu.Unlock()
+	if s.port != 0 {
+		w.ports.Release(s.port, w.Now())
+	}
+}
 
 // Now is the monotonic time since the wheel began.
-func (w *Wheel) Now() time.Duration { return 0 }
+func (w *Wheel) Now() time.Duration { return time.Since(w.began) }
 
 // Stats are the figures so far.
-func (w *Wheel) Stats() WheelStats { return WheelStats{} }
+func (w *Wheel) Stats() WheelStats {
+	st := WheelStats{
+		Turns: w.turns.Load(), MissedTurns: w.missed.Load(),
+		Lateness: w.lateness.snapshot(), LongestTurn: time.Duration(w.longest.Load()),
+		SkippedSlots: w.skipped.Load(), Faults: w.faults.Load(), Sessions: int(w.turning.Load()),
+	}
+	if w.ports != nil {
+		st.PortsInUse, st.PortsQuarantined, st.PortsTotal = w.ports.Count(w.Now())
+	} else {
+		w.mu.Lock()
+		st.PortsInUse = len(w.open)
+		w.mu.Unlock()
+	}
+	return st
+}
 
-// Close closes all sessions and returns when every goroutine has ended.
-func (w *Wheel) Close() error { return nil }
+// Close closes all sessions and returns when every goroutine has ended. It may be
+// called again, but not from a Handler.
+func (w *Wheel) Close() error {
+	w.mu.Lock()
+	if !w.closed {
+		w.closed = true
+		close(w.stop)
+	}
+	open := make([]*Session, 0, len(w.open))
+	for s := range w.open {
+		open = append(open, s)
+	}
+	w.mu.Unlock()
+	<-w.stopped
+	for _, s := range open {
+		s.Close()
+	}
+	return nil
+}
+
+// command asks the wheel to do c at its next tick.
+func (w *Wheel) command(c *command) {
+	for {
+		c.next = w.commands.Load()
+		if w.commands.CompareAndSwap(c.next, c) {
+			break
+		}
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run turns until Close. Deadlines are whole ticks since the wheel began, so that
+// a late turn makes no later one late; turns missed altogether are passed over.
+func (w *Wheel) run() {
+	defer close(w.stopped)
+	sleep := time.Sleep
+	if w.raw {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		sleep = preciseSleep
+	}
+	tick := w.cfg.Tick
+	deadline := w.Now().Truncate(tick)
+	for {
+		if len(w.sessions) == 0 && w.commands.Load() == nil {
+			if !w.rest() {
+				return
+			}
+			deadline = w.Now().Truncate(tick)
+		}
+		deadline += tick
+		if d := deadline - w.Now(); d > 0 {
+			sleep(d)
+		}
+		select {
+		case <-w.stop:
+			return
+		default:
+		}
+		now := w.Now()
+		late := now - deadline
+		w.lateness.observe(max(0, late))
+		if late >= tick {
+			w.missed.Add(uint64(late / tick))
+			deadline += late.Truncate(tick)
+		}
+		w.turn(deadline, now)
+		if took := int64(w.Now() - now); took > w.longest.Load() {
+			w.longest.Store(took)
+		}
+	}
+}
+
+// rest waits until there is something to do. False: the wheel is closed.
+func (w *Wheel) rest() bool {
+	select {
+	case <-w.wake:
+		return true
+	case <-w.stop:
+		return false
+	}
+}
+
+// turn turns all sessions once. tick is the deadline, which slots are reckoned by.
+func (w *Wheel) turn(tick, now time.Duration) {
+	w.turns.Add(1)
+	w.obey()
+	for i := 0; i < len(w.sessions); {
+		s := w.sessions[i]
+		if s.turn(tick, now) {
+			i++
+			continue
+		}
+		w.faults.Add(1)
+		w.leave(s) // another takes its place
+	}
+}
+
+// obey does what was asked since the last tick, in the order of asking.
+func (w *Wheel) obey() {
+	var first *command
+	for c := w.commands.Swap(nil); c != nil; {
+		next := c.next
+		c.next, first = first, c
+		c = next
+	}
+	for c := first; c != nil; c = c.next {
+		if c.join != nil {
+			w.join(c.session, c.join)
+			continue
+		}
+		w.leave(c.session)
+		close(c.left)
+	}
+}
+
+func (w *Wheel) join(s *Session, h Handler) {
+	s.handler = h
+	s.events, _ = h.(EventSender)
+	s.index = len(w.sessions)
+	s.phase = slices.Index(w.load, slices.Min(w.load))
+	w.load[s.phase]++
+	w.sessions = append(w.sessions, s)
+	w.turning.Store(int64(len(w.sessions)))
+	s.dropStale()
+}
+
+func (w *Wheel) leave(s *Session) {
+	if s.index < 0 { // after a fault
+		return
+	}
+	last := len(w.sessions) - 1
+	w.sessions[s.index] = w.sessions[last]
+	w.sessions[s.index].index = s.index
+	w.sessions[last] = nil
+	w.sessions = w.sessions[:last]
+	w.load[s.phase]--
+	s.index = -1
+	w.turning.Store(int64(last))
+}
+
+// start is when the first slot of a session in phase is due: at tick or up to
+// spread later.
+func (w *Wheel) start(phase int, tick time.Duration) time.Duration {
+	t := w.cfg.Tick
+	behind := (time.Duration(phase) - tick/t) % time.Duration(len(w.load))
+	if behind < 0 {
+		behind += time.Duration(len(w.load))
+	}
+	return tick + behind*t
+}

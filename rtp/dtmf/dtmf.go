@@ -32,7 +32,9 @@ func (e *Encoder) Press(digit byte, length time.Duration) bool { return false }
 // Next appends the event payload that is due in this slot to dst. ok false: no
 // event now, send audio. first marks the first packet of a press, last the third
 // of its end packets.
-func (e *Encoder) Next(dst []byte) (payload []byte, first, last, ok bool) { return dst, false, false, false }
+func (e *Encoder) Next(dst []byte) (payload []byte, first, last, ok bool) {
+	return dst, false, false, false
+}
 
 // Digit is the character of an event code: 0-9, *, #, A-D.
 func Digit(event byte) (byte, bool) { return 0, false }

@@ -1,0 +1,22 @@
+package rtp
+
+import "net/netip"
+
+// socket is a bound UDP port, as the wheel uses it: no method blocks.
+type socket interface {
+	// recv takes the next datagram; b is valid until the next recv on the wheel.
+	// A datagram too long for the buffer is empty.
+	recv() (b []byte, from netip.AddrPort, ok bool)
+	// send says whether the system took the datagram.
+	send(b []byte, to netip.AddrPort) bool
+	// local is the bound address.
+	local() netip.AddrPort
+	// close ends it, and any goroutine it has. Not while recv or send run.
+	close()
+}
+
+// maxDatagram is the longest datagram received whole.
+const maxDatagram = 2048
+
+// binder makes sockets for a wheel. Port 0 is any.
+type binder func(w *Wheel, port uint16) (socket, error)
