@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"parley/agent/cascade"
+	"parley/agent/llm/httpagent"
 	"parley/rtp"
 	"parley/sip"
 )
@@ -65,23 +65,16 @@ func (c *Config) CascadeConfig() cascade.Config {
 
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// checkAgent says what is wrong with the agent section, when it is used.
-func (c *Config) checkAgent() error {
-	var errs []error
-	if c.LLM.Provider == "agent" {
-		u, err := url.Parse(c.Agent.URL)
-		switch {
-		case c.Agent.URL == "":
-			errs = append(errs, errors.New("url: must be set, because llm.provider is \"agent\""))
-		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			errs = append(errs, errors.New("url: must be such as \"http://127.0.0.1:9000/agent\""))
-		}
-	}
-	if c.Agent.TimeoutMS < 1 {
-		errs = append(errs, fmt.Errorf("timeout_ms: %d, must be at least 1", c.Agent.TimeoutMS))
-	}
-	if c.Agent.FirstTokenTimeoutMS < 1 {
-		errs = append(errs, fmt.Errorf("first_token_timeout_ms: %d, must be at least 1", c.Agent.FirstTokenTimeoutMS))
-	}
-	return errors.Join(errs...)
+// AgentConfig is the configuration of your own agent over HTTP.
+func (c *Config) AgentConfig() httpagent.Config {
+	out := httpagent.DefaultConfig()
+	out.URL = c.Agent.URL
+	out.APIKey = c.Agent.APIKey.Reveal()
+	out.Timeout = milliseconds(c.Agent.TimeoutMS)
+	out.FirstTokenTimeout = milliseconds(c.Agent.FirstTokenTimeoutMS)
+	out.Notify = c.Agent.Notify
+	out.Actions = c.Agent.Actions
+	out.System = c.Agent.System
+	out.Greeting = c.Conversation.Greeting
+	return out
 }

@@ -72,7 +72,8 @@ type RTP struct {
 type VAD struct {
 	// Kind is one of Detectors.
 	Kind string
-	// Weights is the file of the neural detector's weights.
+	// Weights is the file of the neural detector's weights. Empty: where
+	// deploy/weights/fetch-silero.sh puts it.
 	Weights          string
 	vad.EnergyConfig `hide:"rate"`
 }
@@ -113,6 +114,7 @@ type Script struct {
 
 // Agent is your own agent over HTTP, of llm.provider "agent".
 type Agent struct {
+	// URL is where it is asked.
 	URL string
 	// APIKey goes into the Authorization header. Empty: none is sent.
 	APIKey Secret
@@ -125,6 +127,8 @@ type Agent struct {
 	FirstTokenTimeoutMS int
 	// FallbackPhrase is spoken when a reply failed. Empty: nothing is.
 	FallbackPhrase string
+	// System is instructions that go with each turn.
+	System string
 	// Notify tells the agent when calls begin and end.
 	Notify bool
 	// Actions lets replies act on the call, such as hang up.
@@ -167,7 +171,7 @@ func Default() Config {
 		RTP:          RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
 		Call:         call.DefaultConfig(),
 		Identity:     identity.DefaultConfig(),
-		VAD:          VAD{Kind: "auto", Weights: "deploy/weights/silero_vad.onnx", EnergyConfig: vad.DefaultEnergyConfig(8000)},
+		VAD:          VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
 		Turn:         turn.DefaultConfig(),
 		Conversation: Conversation{Config: cascade.DefaultConfig()},
 		STT:          STT{Provider: "pocketsphinx"},

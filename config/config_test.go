@@ -196,8 +196,8 @@ func TestMistakes(t *testing.T) {
 			`FILE:6: call.codecs: "GSM", must be one of PCMU, PCMA`,
 			`FILE:6: call.codecs: "PCMU" is named twice`,
 		}},
-		{why: "an agent needs its address", text: "[llm]\nprovider = \"agent\"\n", want: []string{`FILE: agent.url: must be set, because llm.provider is "agent"`}},
-		{why: "an address that is none", text: "[llm]\nprovider = \"agent\"\n[agent]\nurl = \"localhost\"\n", want: []string{`FILE:4: agent.url: must be such as`}},
+		{why: "an agent needs its address", text: "[llm]\nprovider = \"agent\"\n", want: []string{`FILE: agent.url: must be set, such as`}},
+		{why: "an address that is none", text: "[llm]\nprovider = \"agent\"\n[agent]\nurl = \"localhost\"\n", want: []string{`FILE:4: agent.url: must begin with http:// or https://`}},
 		{why: "environment", text: "[call]\nmax_calls = 1\n", env: []string{"PARLEY_CALL_MAX_CALLS=many", "PARLEY_RTP_DSCP=99", "PARLEY_CALL_MAX_DURATION=1"}, want: []string{
 			`environment PARLEY_RTP_DSCP: rtp.dscp: 99 is not in 0-63`,
 			`environment PARLEY_CALL_MAX_CALLS: call.max_calls: "many", must be a whole number`,

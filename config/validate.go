@@ -23,13 +23,20 @@ func (l *loader) validate() {
 	l.room("rtp", err)
 	if err == nil {
 		l.room("rtp", media.Validate())
+		if pairs := (int(media.PortMax) - int(media.PortMin) + 1) / 2; media.PortMax != 0 && pairs < c.Call.MaxCalls {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("rtp.ports %q hold %d calls, call.max_calls is %d: calls beyond are refused", c.RTP.Ports, pairs, c.Call.MaxCalls))
+		}
 	}
 	l.room("call", c.Call.Validate())
 	l.room("identity", c.Identity.Validate())
 	l.room("vad", c.VAD.Validate())
 	l.room("turn", c.Turn.Validate())
 	l.room("echo", c.Echo.Validate())
-	l.room("agent", c.checkAgent())
+	if c.LLM.Provider == "agent" {
+		l.room("agent", c.AgentConfig().Validate())
+	} else if c.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too
+		l.wrong("agent.first_token_timeout_ms", fmt.Sprintf("%d, must be at least 1", c.Agent.FirstTokenTimeoutMS))
+	}
 	l.room("api", c.API.Validate())
 	for i, name := range c.Call.Codecs {
 		l.choice("call.codecs", name, Codecs)

@@ -1,0 +1,84 @@
+# Parley. `make help` lists what there is. Nothing needs to be installed by hand
+# but Go; Debian's packages come by `make deps`.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+GO       ?= go
+CONFIG   ?= deploy/sip-server.toml
+FUZZTIME ?= 30s
+LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# Least coverage in percent of the rooms where a mistake costs a call.
+FLOORS   := call=80,rtp=80,sip=80,agent=80
+SKIPPED  := out/skipped.txt
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+deps: ## install the Debian packages to build and run
+	@deploy/install-deps.sh build
+
+weights: ## fetch the weights of the neural voice detector
+	@deploy/weights/fetch-silero.sh || { code=$$?; [ $$code -eq 3 ] && echo "weights: none; voice is told from silence by loudness"; }
+
+build: deps ## bin/sip-server
+	@mkdir -p bin
+	$(GO) build -trimpath -o bin/sip-server ./cmd/sip-server
+
+run: build weights ## serve; CONFIG=file
+	bin/sip-server serve -c $(CONFIG)
+
+demo: build weights ## a real call over loopback, shown in out/call.html
+	@deploy/install-deps.sh demo
+	@mkdir -p out
+	bin/sip-server demo
+
+test: ## everything CI runs
+	@mkdir -p out && : >$(SKIPPED)
+	@deploy/install-deps.sh build demo test
+	@$(MAKE) weights || echo "silero: the weights could not be fetched" >>$(SKIPPED)
+	$(MAKE) lint
+	$(MAKE) build nocgo
+	$(MAKE) unit
+	$(MAKE) suites
+	$(MAKE) fuzz
+	@if [ -s $(SKIPPED) ]; then echo "Skipped:"; sort -u $(SKIPPED) | sed 's/^/  /'; else echo "Skipped: nothing"; fi
+	@echo "make test: all passed"
+
+lint: ## gofmt, vet with and without cgo, golangci-lint, shell syntax
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+	@for script in $$(git ls-files '*.sh' .ci/run); do bash -n $$script; done
+	$(GO) run $(LINT) run
+
+unit: ## all tests, with the race detector and the coverage floors
+	@mkdir -p out
+	$(GO) test -json -race -shuffle=on -timeout 15m -covermode=atomic -coverprofile=out/cover.out ./... \
+	  | $(GO) run ./test/tally -cover out/cover.out -floor $(FLOORS) -skips $(SKIPPED)
+
+nocgo: ## build and test what there is without cgo
+	CGO_ENABLED=0 $(GO) build -o out/sip-server-nocgo ./cmd/sip-server
+	CGO_ENABLED=0 $(GO) test -json -timeout 10m ./cmd/sip-server ./config | $(GO) run ./test/tally
+
+suites: build ## SIPp scenarios and real telephones against the built server
+	@true
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for folder in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' ./$$folder | grep '^Fuzz'); do \
+	    echo "fuzz $$folder $$target $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$folder >out/fuzz.log 2>&1 || { cat out/fuzz.log; exit 1; }; \
+	    tail -n 1 out/fuzz.log; \
+	  done; \
+	done
+
+bench-calls: ## measure calls beside their peers; prints one table
+	$(MAKE) -C bench calls
+
+clean: ## remove what was built
+	rm -rf bin out
+
+.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls clean

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"parley/config"
+)
+
+// checkCmd says all that is wrong with a configuration.
+type checkCmd struct {
+	configFlag
+	Ports bool `help:"Also try whether the addresses and ports can be bound."`
+	Agent bool `help:"Also try whether the agent's URL can be reached."`
+}
+
+// Run prints every mistake on a line of its own, or "ok".
+func (c checkCmd) Run(s *stage) error {
+	cfg, err := config.Load(c.Config, s.environ)
+	if err != nil {
+		fmt.Fprintln(s.out, err)
+		return errReported
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(s.out, "warning:", w)
+	}
+	var wrong []error
+	parts, err := plug(cfg, zap.NewNop())
+	if err != nil {
+		wrong = append(wrong, err)
+	} else {
+		for _, note := range parts.notes {
+			fmt.Fprintln(s.out, "note:", note)
+		}
+		parts.close()
+	}
+	if c.Ports {
+		wrong = append(wrong, checkPorts(cfg)...)
+	}
+	if c.Agent && cfg.LLM.Provider == "agent" {
+		if err := checkAgent(s.ctx, cfg.Agent.URL); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(wrong) == 0 {
+		_, err := fmt.Fprintln(s.out, "ok")
+		return err
+	}
+	for _, err := range wrong {
+		fmt.Fprintln(s.out, err)
+	}
+	return errReported
+}
+
+// checkPorts binds all that the server would, and lets go again.
+func checkPorts(cfg *config.Config) []error {
+	var wrong []error
+	try := func(path, network, addr string) {
+		if err := bindable(network, addr); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %s://%s cannot be bound: %w", path, network, addr, err))
+		}
+	}
+	for _, l := range cfg.SIP.Listen {
+		network, addr, _ := strings.Cut(l, "://")
+		try("sip.listen", network, addr)
+	}
+	if cfg.API.Listen != "" {
+		try("api.listen", "tcp", cfg.API.Listen)
+	}
+	media, err := cfg.RTPConfig()
+	if err != nil {
+		return append(wrong, err)
+	}
+	addr := media.Addr
+	if !addr.IsValid() {
+		addr = netip.IPv6Unspecified()
+	}
+	if media.PortMax == 0 {
+		try("rtp.address", "udp", netip.AddrPortFrom(addr, 0).String())
+		return wrong
+	}
+	busy, total := []string{}, 0
+	for port := int(media.PortMin); port <= int(media.PortMax); port++ {
+		total++
+		err := bindable("udp", netip.AddrPortFrom(addr, uint16(port)).String())
+		if err != nil && total == 1 && !errors.Is(err, syscall.EADDRINUSE) {
+			return append(wrong, fmt.Errorf("rtp.address: %w", err)) // the address itself is wrong
+		}
+		if err != nil {
+			busy = append(busy, fmt.Sprint(port))
+		}
+	}
+	if n := len(busy); n > 0 {
+		if n > 5 {
+			busy = append(busy[:5], "…")
+		}
+		wrong = append(wrong, fmt.Errorf("rtp.ports: %d of %d ports of %s are taken: %s", n, total, cfg.RTP.Ports, strings.Join(busy, ", ")))
+	}
+	return wrong
+}
+
+// bindable says why addr cannot be bound.
+func bindable(network, addr string) error {
+	if network == "tcp" {
+		l, err := net.Listen(network, addr)
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	}
+	c, err := net.ListenPacket(network, addr)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// agentPatience is how long a check waits for the agent.
+const agentPatience = 5 * time.Second
+
+// checkAgent connects to the agent's host, with TLS where the URL says so. No
+// request is made: an agent would take one for a caller's turn.
+func checkAgent(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return errors.New("agent.url: is no address")
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := net.JoinHostPort(u.Hostname(), port)
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	var conn net.Conn
+	if u.Scheme == "https" {
+		conn, err = (&tls.Dialer{}).DialContext(ctx, "tcp", host)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	}
+	if err != nil {
+		return fmt.Errorf("agent.url: %s cannot be reached: %w", host, err)
+	}
+	return conn.Close()
+}
