@@ -59,6 +59,10 @@ func (c *Controller) Speaking() bool { return c.voice }
 // Open says whether the caller's turn is open.
 func (c *Controller) Open() bool { return c.phase > candidate }
 
+// Still says whether speech stands still for a reason: it is paused, or the call is
+// on hold.
+func (c *Controller) Still() bool { return c.paused || c.held }
+
 // Waiting says whether a final transcript was asked for and has not come.
 func (c *Controller) Waiting() bool { return c.phase == waiting }
 

@@ -1,0 +1,157 @@
+package cascade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/agent/llm"
+	"parley/agent/stt"
+	"parley/agent/turn"
+)
+
+const (
+	// keep is how much of what the caller says is kept while the recogniser is
+	// opened anew; the oldest is dropped.
+	keep = 5 * time.Second
+	// longestPause is between two tries to open it.
+	longestPause = 5 * time.Second
+	// openTimeout bounds a try.
+	openTimeout = 10 * time.Second
+)
+
+// drain gives the recogniser what waits for it.
+func (s *session) drain() {
+	for {
+		select {
+		case frame := <-s.frames:
+			s.listen(frame)
+		default:
+			return
+		}
+	}
+}
+
+// listen gives the recogniser a frame and its buffer back to Hear.
+func (s *session) listen(frame []int16) {
+	defer func() { s.free <- frame }()
+	switch {
+	case s.turns.Muted() || s.deaf:
+	case s.stream != nil:
+		if err := s.stream.Write(frame); err != nil {
+			s.lost(err)
+		}
+	default:
+		most := int(int64(s.cfg.STT.Rate()) * int64(keep) / int64(time.Second))
+		if over := len(s.backlog) + len(frame) - most; over > 0 {
+			s.backlog = s.backlog[:copy(s.backlog, s.backlog[min(over, len(s.backlog)):])]
+		}
+		s.backlog = append(s.backlog, frame...)
+	}
+}
+
+// lost opens the recogniser anew, beside the conversation.
+func (s *session) lost(err error) {
+	if s.stream == nil {
+		return
+	}
+	s.complain(err)
+	old := s.stream
+	s.stream = nil
+	s.streamID++
+	s.workers.Add(1)
+	go s.reopen(old, s.streamID, stt.Options{Language: s.cfg.Language, Expect: heardAs(s.expect)})
+}
+
+// reopen runs on a goroutine of its own, in the place of the lost stream's.
+func (s *session) reopen(old stt.Stream, id int, o stt.Options) {
+	defer s.workers.Done()
+	_ = old.Close()
+	err := stt.ErrLost
+	pause := s.cfg.ReopenPause
+	for range s.cfg.ReopenTries {
+		var stream stt.Stream
+		if stream, err = s.open(id, o); err == nil {
+			s.post(s.life, reopened{stream: stream, id: id})
+			if s.life.Err() != nil {
+				_ = stream.Close()
+			}
+			return
+		}
+		select {
+		case <-s.life.Done():
+			return
+		case <-time.After(pause):
+			pause = min(2*pause, longestPause)
+		}
+	}
+	s.post(s.life, reopened{id: id, err: fmt.Errorf("cascade: recogniser lost: %w", err)})
+}
+
+// open tries once, for a bounded time.
+func (s *session) open(id int, o stt.Options) (stt.Stream, error) {
+	ctx, cancel := context.WithCancel(s.life)
+	limit := time.AfterFunc(openTimeout, cancel)
+	stream, err := s.cfg.STT.Open(ctx, o, s.results(id))
+	if !limit.Stop() && err == nil {
+		_ = stream.Close()
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return bounded{stream, cancel}, nil
+}
+
+// bounded is a stream with a context of its own, which ends with it.
+type bounded struct {
+	stt.Stream
+	cancel context.CancelFunc
+}
+
+func (b bounded) Close() error {
+	defer b.cancel()
+	return b.Stream.Close()
+}
+
+func (e reopened) happen(s *session) {
+	if e.err != nil {
+		s.deaf = true
+		s.backlog = nil
+		s.complain(e.err)
+		s.fail(e.err, s.cfg.Deaf)
+		return
+	}
+	s.stream = e.stream
+	backlog := s.backlog
+	s.backlog = nil
+	if err := s.stream.Write(backlog); err != nil {
+		s.lost(err)
+		return
+	}
+	// The utterance that is going on goes on in the new stream.
+	if s.turns.Speaking() || s.turns.Open() {
+		s.stream.Begin()
+	}
+	if s.turns.Waiting() {
+		s.stream.Finalize()
+	}
+}
+
+// expected narrows what the caller may say and key in.
+func (s *session) expected(e llm.Expect) {
+	s.decide(turn.Input{Kind: turn.Expect, At: time.Now(), MaxDigits: e.MaxDigits})
+	was, is := s.expect, e
+	s.expect = e
+	if s.stream == nil || was.Grammar == "" && is.Grammar == "" && len(was.Phrases)+len(is.Phrases) == 0 {
+		return
+	}
+	if err := s.stream.Expect(heardAs(e)); err != nil {
+		s.complain(err)
+	}
+}
+
+func heardAs(e llm.Expect) stt.Expect {
+	return stt.Expect{Grammar: e.Grammar, Phrases: e.Phrases}
+}
