@@ -10,45 +10,55 @@ import (
 
 // LoadSound reads a sound file for Call.Say: WAV with 16-bit PCM, mono, 8 kHz.
 func LoadSound(path string) ([]int16, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("phone: %w", err)
+	pcm, rate, err := LoadSoundAt(path)
+	if err == nil && rate != sampleRate {
+		return nil, fmt.Errorf("phone: %s is at %d Hz, not %d", path, rate, sampleRate)
 	}
-	pcm, err := parseWAV(b)
-	if err != nil {
-		return nil, fmt.Errorf("phone: %s: %w", path, err)
-	}
-	return pcm, nil
+	return pcm, err
 }
 
-var errNotWAV = errors.New("not a WAV file of 16-bit PCM, mono, 8 kHz")
-
-func parseWAV(b []byte) ([]int16, error) {
-	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
-		return nil, errNotWAV
+// LoadSoundAt reads a sound file of any rate: WAV with 16-bit PCM, mono. rate is
+// in Hz.
+func LoadSoundAt(path string) (pcm []int16, rate int, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("phone: %w", err)
 	}
-	understood := false
+	if pcm, rate, err = parseWAV(b); err != nil {
+		return nil, 0, fmt.Errorf("phone: %s: %w", path, err)
+	}
+	return pcm, rate, nil
+}
+
+var errNotWAV = errors.New("not a WAV file of 16-bit PCM, mono")
+
+func parseWAV(b []byte) (pcm []int16, rate int, err error) {
+	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
+		return nil, 0, errNotWAV
+	}
 	for b = b[12:]; len(b) >= 8; {
 		id, size := string(b[:4]), int(binary.LittleEndian.Uint32(b[4:]))
 		b = b[8:]
 		size = min(size, len(b)) // a file that was cut short plays what is there
 		switch id {
 		case "fmt ":
-			understood = size >= 16 && binary.LittleEndian.Uint16(b) == 1 && binary.LittleEndian.Uint16(b[2:]) == 1 &&
-				binary.LittleEndian.Uint32(b[4:]) == sampleRate && binary.LittleEndian.Uint16(b[14:]) == 16
-		case "data":
-			if !understood {
-				return nil, errNotWAV
+			if size < 16 || binary.LittleEndian.Uint16(b) != 1 || binary.LittleEndian.Uint16(b[2:]) != 1 || binary.LittleEndian.Uint16(b[14:]) != 16 {
+				return nil, 0, errNotWAV
 			}
-			pcm := make([]int16, size/2)
+			rate = int(binary.LittleEndian.Uint32(b[4:]))
+		case "data":
+			if rate <= 0 {
+				return nil, 0, errNotWAV
+			}
+			pcm = make([]int16, size/2)
 			for i := range pcm {
 				pcm[i] = int16(binary.LittleEndian.Uint16(b[2*i:]))
 			}
-			return pcm, nil
+			return pcm, rate, nil
 		}
 		b = b[min(len(b), size+size%2):]
 	}
-	return nil, errNotWAV
+	return nil, 0, errNotWAV
 }
 
 // WriteWAV writes the call as a stereo WAV file, 16-bit PCM.

@@ -16,7 +16,7 @@ func TestSoundFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	stereo := b.Bytes()
-	if _, err := parseWAV(stereo); err == nil {
+	if _, _, err := parseWAV(stereo); err == nil {
 		t.Error("read stereo as mono")
 	}
 	mono := slices.Clone(stereo)
@@ -32,12 +32,19 @@ func TestSoundFiles(t *testing.T) {
 	for name, bad := range map[string][]byte{
 		"empty": nil, "no header": []byte("RIFF....WAVE"), "other": []byte("OggS............"), "data first": append(slices.Clone(mono[:12]), mono[36:]...),
 	} {
-		if _, err := parseWAV(bad); err == nil {
+		if _, _, err := parseWAV(bad); err == nil {
 			t.Errorf("read %s", name)
 		}
 	}
-	if pcm, err := parseWAV(mono[:60]); err != nil || len(pcm) != 8 {
+	if pcm, rate, err := parseWAV(mono[:60]); rate != sampleRate || err != nil || len(pcm) != 8 {
 		t.Errorf("a file cut short: %d samples, %v", len(pcm), err)
+	}
+	mono[24] ^= 1
+	if err := os.WriteFile(path, mono, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadSound(path); err == nil {
+		t.Error("took another rate for its own")
 	}
 	if _, err := LoadSound(path + ".no"); err == nil {
 		t.Error("read a file that is not there")
@@ -80,4 +87,15 @@ func TestStereoPlacesPacketsOnOneClock(t *testing.T) {
 	if (&Log{}).Stereo().Left != nil {
 		t.Error("sound without packets")
 	}
+}
+
+func FuzzParseWAV(f *testing.F) {
+	var b bytes.Buffer
+	_ = Stereo{Rate: sampleRate, Left: []int16{1}, Right: []int16{2}}.WriteWAV(&b)
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if pcm, rate, err := parseWAV(b); err == nil && (rate <= 0 || 2*len(pcm) > len(b)) {
+			t.Fatal("more samples than bytes, or no rate")
+		}
+	})
 }

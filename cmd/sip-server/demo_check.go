@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"parley/agent"
+	"parley/call"
+	"parley/test/audio"
+)
+
+// The bounds that the demo's conversation is held to. They are far from what is
+// measured on a quiet machine, because the demo must not fail on a busy one.
+const (
+	longestAnswer  = 5 * time.Second
+	longestReply   = 4 * time.Second
+	longestBargeIn = 600 * time.Millisecond
+)
+
+const demoFirstScript = `# A stranger calls, asks, interrupts, presses a key, says goodbye.
+listen 700ms
+say hours
+barge-in after 1.2s of agent speech with location
+listen 700ms
+press 1
+listen 700ms
+say goodbye
+wait end
+`
+
+const demoSecondScript = `# The same number calls again.
+listen 700ms
+say goodbye
+wait end
+`
+
+func (r *demoResult) record() *call.Record {
+	for _, e := range r.journal {
+		if e.Record != nil {
+			return e.Record
+		}
+	}
+	return nil
+}
+
+// checkCall are the errors that no call may have.
+func checkCall(r *demoResult) []error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	c := &r.caller
+	if c.Failure != "" {
+		bad("the caller gave up: %s", c.Failure)
+	}
+	if d := c.Answered - c.Invited; d > longestAnswer {
+		bad("answered after %v, longer than %v", d.Round(time.Millisecond), longestAnswer)
+	}
+	if !c.End.ByPeer {
+		bad("the agent did not hang up after the goodbye")
+	}
+	if record := r.record(); record != nil && record.Cause != call.CauseAgentHungUp {
+		bad("the gateway says that the call ended because: %s", record.Cause)
+	}
+	turns := audio.Turns(c.Sent, c.Heard, audio.DefaultRule())
+	for _, s := range c.Said {
+		what := "“" + s.Text + "”"
+		if s.Key != "" {
+			what = "key " + s.Key
+		}
+		if t, ok := replyTo(turns, s); !ok {
+			bad("no reply to %s", what)
+		} else if t.Latency > longestReply {
+			bad("the reply to %s came after %v, longer than %v", what, t.Latency.Round(time.Millisecond), longestReply)
+		}
+	}
+	return errs
+}
+
+// replyTo finds the turn that something said belongs to.
+func replyTo(turns []audio.Turn, s callerSaid) (audio.Turn, bool) {
+	for _, t := range turns {
+		if t.Asked.Start <= s.Last && s.First <= t.Asked.End {
+			return t, true
+		}
+	}
+	return audio.Turn{}, false
+}
+
+// checkFirst: words were understood, the barge-in stopped the agent, the key came.
+func checkFirst(r *demoResult) []error {
+	errs := checkCall(r)
+	bargeIns := audio.BargeIns(r.caller.Sent, r.caller.Heard, audio.DefaultRule())
+	if len(bargeIns) == 0 {
+		errs = append(errs, errors.New("the caller did not get to interrupt the agent"))
+	} else if d := bargeIns[0].Stop; d > longestBargeIn {
+		errs = append(errs, fmt.Errorf("the agent fell silent %v after the barge-in, later than %v", d.Round(time.Millisecond), longestBargeIn))
+	}
+	cut, digits, understood := false, "", map[string]bool{}
+	for _, e := range r.journal {
+		switch v := e.Event; v.Type {
+		case agent.EventAgentStopped:
+			cut = cut || v.Interrupted
+		case agent.EventDigit:
+			digits += v.Text
+		case agent.EventUserStopped:
+			understood[strings.ToLower(v.Text)] = true
+		}
+	}
+	if !cut {
+		errs = append(errs, errors.New("the gateway reports no interrupted reply"))
+	}
+	if digits != r.caller.Digits {
+		errs = append(errs, fmt.Errorf("the gateway reports the keys %q, pressed were %q", digits, r.caller.Digits))
+	}
+	for _, s := range r.caller.Said {
+		if s.Text != "" && !understood[s.Text] {
+			errs = append(errs, fmt.Errorf("“%s” was not understood", s.Text))
+		}
+	}
+	return errs
+}
+
+// checkSecond: the caller is known by now.
+func checkSecond(r *demoResult) []error {
+	errs := checkCall(r)
+	greeting := ""
+	for _, e := range r.journal {
+		if e.Event.Type == agent.EventAgentText && greeting == "" {
+			greeting = e.Event.Text
+		}
+	}
+	if !strings.Contains(strings.ToLower(greeting), "welcome back") {
+		errs = append(errs, fmt.Errorf("the number was not remembered: the greeting was %q", greeting))
+	}
+	return errs
+}
