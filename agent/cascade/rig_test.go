@@ -13,6 +13,7 @@ import (
 
 	"parley/agent"
 	"parley/agent/llm"
+	"parley/agent/stt"
 	"parley/agent/stt/stttest"
 	"parley/agent/tts"
 )
@@ -515,3 +516,21 @@ func numbers(n int) string {
 }
 
 func newFakeSTT() *stttest.Fake { return stttest.NewFake() }
+
+// deafAfter is a recogniser that gives so many final transcripts and no more.
+type deafAfter struct {
+	*stttest.Fake
+	finals int
+}
+
+func (d deafAfter) Open(ctx context.Context, o stt.Options, out func(stt.Result)) (stt.Stream, error) {
+	left := d.finals
+	return d.Fake.Open(ctx, o, func(r stt.Result) {
+		if r.Final {
+			if left--; left < 0 {
+				return
+			}
+		}
+		out(r)
+	})
+}
