@@ -87,8 +87,8 @@ type gateway struct {
 
 // newGateway builds the parts and binds their addresses. When it returns an error
 // nothing is left behind.
-func newGateway(cfg *config.Config, log *zap.Logger) (g *gateway, err error) {
-	g = &gateway{cfg: cfg, log: log}
+func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
+	g := &gateway{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
 			g.close()
