@@ -237,7 +237,7 @@ func (k *caller) write() error {
 	}
 	return errors.Join(
 		os.WriteFile(k.flags.Out+".json", b, 0o600),
-		create(r.WAV, sound.WriteWAV),
+		sound.WriteFile(r.WAV),
 		create(k.flags.Out+".pcap", func(w io.Writer) error { return k.phone.WriteCapture(w, k.active) }),
 	)
 }
