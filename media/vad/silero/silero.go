@@ -7,7 +7,7 @@
 // The file holds two networks, for 8 and for 16 kHz. A Model is one of them.
 //
 // On amd64 with AVX2 and FMA the products are computed by a few lines of
-// assembly; elsewhere by Go, about four times slower.
+// assembly; elsewhere by Go, about five times slower.
 package silero
 
 import (
