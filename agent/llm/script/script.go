@@ -1,0 +1,79 @@
+// Package script is a model that follows a file: states with something to say and
+// words, keys or numbers to expect. It needs no key, no network and no machine
+// learning, and what it will say can be read in advance. The built-in receptionist
+// shows all that a file may hold.
+package script
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"time"
+
+	"parley/agent/llm"
+)
+
+// Config says which script to follow.
+type Config struct {
+	// File is the script. Empty: the receptionist that is built in.
+	File string
+	// Now tells the time, for what is said about it. Nil: time.Now.
+	Now func() time.Time
+}
+
+// Receptionist is the script that is built in.
+//
+//go:embed receptionist.toml
+var receptionist []byte
+
+// Receptionist returns the script that is built in.
+func Receptionist() []byte { return append([]byte(nil), receptionist...) }
+
+// Provider follows one script in all conversations. It remembers who called, as
+// long as the process lives. It is safe for concurrent use.
+type Provider struct {
+	script *script
+	memory *memory
+	now    func() time.Time
+}
+
+var _ llm.Provider = (*Provider)(nil)
+
+// New reads and checks the script. The error is of type Mistakes when the script
+// can be read and is wrong; it lists everything that is.
+func New(cfg Config) (*Provider, error) {
+	name, text := "receptionist.toml (built in)", receptionist
+	if cfg.File != "" {
+		var err error
+		if text, err = os.ReadFile(cfg.File); err != nil {
+			return nil, fmt.Errorf("script: cannot read the script: %w", err)
+		}
+		name = cfg.File
+	}
+	s, err := parse(name, text)
+	if err != nil {
+		return nil, fmt.Errorf("script: %w", err)
+	}
+	p := &Provider{script: s, memory: newMemory(s.callers), now: cfg.Now}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	return p, nil
+}
+
+// Open makes a conversation. Callers without a resource id are strangers each time.
+func (p *Provider) Open(ctx context.Context, c llm.Conversation) (llm.Model, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("script: %w", err)
+	}
+	m := &Model{provider: p, caller: c.ResourceID, facts: map[string]string{"name": spokenName(c.CallerName)}}
+	m.at = place{state: p.script.start, back: p.script.start}
+	if known, ok := p.memory.recall(c.ResourceID); ok {
+		m.returning, m.last = true, known.last
+		for name, value := range known.values {
+			m.facts[name] = value
+		}
+	}
+	return m, nil
+}
