@@ -1,40 +1,35 @@
-// Package dtmf turns telephone-event payloads (RFC 4733) into digits and back.
+// Package dtmf turns telephone-event payloads (RFC 4733) into digits and back. It
+// is pure: time is an argument.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     event     |E|R|   volume  |          duration             |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 package dtmf
 
-import "time"
+import "strings"
 
-// Decoder finds key presses among the event packets of one stream. One goroutine
-// uses it.
-type Decoder struct{}
+// payloadSize is the length of one event report (RFC 4733 section 2.3).
+const payloadSize = 4
 
-// NewDecoder makes a decoder for events with the given timestamp clock in Hz.
-func NewDecoder(clockRate int) *Decoder { return &Decoder{} }
+// digits by event code (RFC 4733 section 3.2).
+const digits = "0123456789*#ABCD"
 
-// Receive takes the payload of one event packet. ok is true once a press, at its
-// first packet with a duration, so that an interruption is heard early.
-func (d *Decoder) Receive(now time.Duration, ts uint32, marker bool, payload []byte) (digit byte, ok bool) {
-	return 0, false
+// Digit is the character of an event code: 0-9, *, #, A-D. ok is false for others,
+// such as the hook flash.
+func Digit(event byte) (digit byte, ok bool) {
+	if int(event) >= len(digits) {
+		return 0, false
+	}
+	return digits[event], true
 }
 
-// Reset forgets all presses: call it for a new SSRC (rtp.Packet.Resync).
-func (d *Decoder) Reset() {}
-
-// Encoder makes event packets. One goroutine uses it.
-type Encoder struct{}
-
-// NewEncoder makes an encoder for a timestamp clock in Hz and the packet time.
-func NewEncoder(clockRate int, ptime time.Duration) *Encoder { return &Encoder{} }
-
-// Press queues a digit to be held for length. False: not a digit, or the queue is
-// full.
-func (e *Encoder) Press(digit byte, length time.Duration) bool { return false }
-
-// Next appends the event payload that is due in this slot to dst. ok false: no
-// event now, send audio. first marks the first packet of a press, last the third
-// of its end packets.
-func (e *Encoder) Next(dst []byte) (payload []byte, first, last, ok bool) {
-	return dst, false, false, false
+// Event is the code of a digit; small letters count as capitals.
+func Event(digit byte) (event byte, ok bool) {
+	if digit >= 'a' && digit <= 'd' {
+		digit -= 'a' - 'A'
+	}
+	i := strings.IndexByte(digits, digit)
+	return byte(i), i >= 0
 }
-
-// Digit is the character of an event code: 0-9, *, #, A-D.
-func Digit(event byte) (byte, bool) { return 0, false }
