@@ -28,7 +28,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for how, text := range map[string]string{
-		"%v": fmt.Sprintf("%v", c.Agent), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c.Agent), "%s": fmt.Sprintf("%s", c.Agent.APIKey),
+		"%v": fmt.Sprintf("%v", c.Agent), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c.Agent), "%s": fmt.Sprintf("key %s", c.Agent.APIKey),
 		"zap": string(logged), "json": string(asJSON), "toml": string(asTOML),
 	} {
 		if strings.Contains(text, "hush") {

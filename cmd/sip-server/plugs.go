@@ -14,6 +14,7 @@ import (
 	"parley/agent/echo"
 	"parley/agent/llm"
 	"parley/agent/llm/httpagent"
+	"parley/agent/llm/script"
 	"parley/agent/stt"
 	"parley/agent/tts"
 	"parley/config"
@@ -176,6 +177,12 @@ func (p *plugs) plugAgent(cfg *config.Config) error {
 // model makes who thinks up the replies.
 func (p *plugs) model(cfg *config.Config) (llm.Provider, error) {
 	switch cfg.LLM.Provider {
+	case "script":
+		provider, err := script.New(script.Config{File: cfg.Script.File})
+		if err != nil {
+			return nil, fmt.Errorf("script.file: %w", err)
+		}
+		return provider, nil
 	case "agent":
 		provider, err := httpagent.New(cfg.AgentConfig())
 		if err != nil {

@@ -158,8 +158,10 @@ func (g *gateway) unbindSIP() error {
 // process.
 func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 	defer g.close()
-	stopSIP, sipDone := start(func(ctx context.Context) error { return g.sip.Serve(ctx, g.calls.Handle) })
-	stopAPI, apiDone := start(g.api.Serve)
+	// The servers outlive ctx: calls are to end properly before they do.
+	life := context.WithoutCancel(ctx)
+	stopSIP, sipDone := start(life, func(ctx context.Context) error { return g.sip.Serve(ctx, g.calls.Handle) })
+	stopAPI, apiDone := start(life, g.api.Serve)
 
 	g.phase.Store(serving)
 	g.log.Info("ready", g.about()...)
@@ -178,7 +180,7 @@ func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 	if failed != nil {
 		g.log.Error("a server has failed; ending", zap.Error(failed))
 	}
-	g.drain(signals, failed == nil)
+	g.drain(life, signals, failed == nil)
 	stopSIP()
 	stopAPI()
 	err := errors.Join(failed, <-sipDone, <-apiDone)
@@ -187,8 +189,8 @@ func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 }
 
 // start runs serve on a goroutine. done gives its error, and nil ever after.
-func start(serve func(context.Context) error) (stop func(), done <-chan error) {
-	ctx, cancel := context.WithCancel(context.Background())
+func start(ctx context.Context, serve func(context.Context) error) (stop func(), done <-chan error) {
+	ctx, cancel := context.WithCancel(ctx)
 	c := make(chan error, 1)
 	go func() {
 		defer close(c)
@@ -202,14 +204,14 @@ func start(serve func(context.Context) error) (stop func(), done <-chan error) {
 // drain refuses new calls, lets those that are up go on for the drain timeout and
 // ends the rest with a BYE. Without patience, or at another signal, it ends all of
 // them now.
-func (g *gateway) drain(signals <-chan os.Signal, patient bool) {
+func (g *gateway) drain(ctx context.Context, signals <-chan os.Signal, patient bool) {
 	g.phase.Store(draining)
 	g.sip.Drain(true)
 	timeout := g.cfg.Server.DrainTimeout
 	if !patient {
 		timeout = 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	over := make(chan struct{})
 	defer close(over)

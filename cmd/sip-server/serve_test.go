@@ -45,7 +45,6 @@ type running struct {
 	*gateway
 	signals chan os.Signal
 	done    chan error
-	api     string
 }
 
 // launch starts a gateway; its end is checked for leaks.
@@ -57,12 +56,21 @@ func launch(t *testing.T, cfg *config.Config) *running {
 		t.Fatal(err)
 	}
 	r := &running{gateway: g, signals: make(chan os.Signal, 2), done: make(chan error, 1)}
-	go func() { r.done <- g.run(context.Background(), r.signals) }()
-	t.Cleanup(func() {
-		select {
-		case r.signals <- syscall.SIGTERM:
-		default:
+	go func() {
+		defer close(r.done)
+		if err := g.run(context.Background(), r.signals); err != nil {
+			r.done <- err
 		}
+	}()
+	until(t, func() bool { return g.phase.Load() == serving })
+	t.Cleanup(func() {
+		for range cap(r.signals) { // the first drains, the second ends the calls
+			select {
+			case r.signals <- syscall.SIGTERM:
+			default:
+			}
+		}
+		r.wait(t)
 		http.DefaultClient.CloseIdleConnections()
 		goleak.VerifyNone(t, leaks)
 	})
@@ -228,6 +236,13 @@ func TestReadinessAndMetrics(t *testing.T) {
 
 func TestAnAddressThatIsTakenEndsTheStart(t *testing.T) {
 	r := launch(t, testConfig(t))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := dial(t, ctx, r.uri()) // all goroutines have started when a call is up
+	if err := c.Hangup(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return r.calls.Active() == 0 })
 	for name, change := range map[string]func(*config.Config){
 		"sip": func(c *config.Config) { c.SIP.Listen = []string{"udp://" + r.sip.Addrs()[0].Addr.String()} },
 		"api": func(c *config.Config) { c.API.Listen = takenTCP(t) },
