@@ -13,6 +13,9 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # Least coverage in percent of the rooms where a mistake costs a call.
 FLOORS   := call=80,rtp=80,sip=80,agent=80
 SKIPPED  := out/skipped.txt
+# The suites with other people's telephones run by themselves: they are about time.
+SUITES   := ./test/peers/... ./test/sipp/...
+UNITS     = $$($(GO) list ./... | grep -v -E '/test/(peers|sipp)(/|$$)')
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,15 +59,16 @@ lint: ## gofmt, vet with and without cgo, golangci-lint, shell syntax
 
 unit: ## all tests, with the race detector and the coverage floors
 	@mkdir -p out
-	$(GO) test -json -race -shuffle=on -timeout 15m -covermode=atomic -coverprofile=out/cover.out ./... \
+	$(GO) test -json -race -shuffle=on -timeout 15m -covermode=atomic -coverprofile=out/cover.out $(UNITS) \
 	  | $(GO) run ./test/tally -cover out/cover.out -floor $(FLOORS) -skips $(SKIPPED)
 
 nocgo: ## build and test what there is without cgo
 	CGO_ENABLED=0 $(GO) build -o out/sip-server-nocgo ./cmd/sip-server
 	CGO_ENABLED=0 $(GO) test -json -timeout 10m ./cmd/sip-server ./config | $(GO) run ./test/tally
 
-suites: build ## SIPp scenarios and real telephones against the built server
-	@true
+suites: build ## SIPp scenarios and real telephones against the server
+	@mkdir -p out
+	$(GO) test -json -count=1 -p 1 -timeout 20m $(SUITES) | $(GO) run ./test/tally -skips $(SKIPPED)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for folder in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
