@@ -206,18 +206,29 @@ func TestNoACK(t *testing.T) {
 				}
 				at = append(at, time.Since(begin))
 			}
-			if total := time.Since(begin); total < 60*testT1 || total > 90*testT1 {
+			if total := time.Since(begin); total < 64*testT1 {
 				t.Errorf("BYE after %v, want %v", total, 64*testT1)
 			}
-			// At 1, 3, 7, 11 ... 63 times T1.
-			if len(at) < 14 || len(at) > 17 {
-				t.Errorf("%d copies: %v", len(at), at)
-			}
+			schedule(t, at)
 			ended(t, wait(t, h.calls, "the call"), ErrNoACK)
 			if logs := b.logs.FilterMessageSnippet("no ACK").All(); len(logs) != 1 || logs[0].ContextMap()["contact"] == "" {
 				t.Errorf("log: %v", logs)
 			}
 		})
+	}
+}
+
+// schedule checks the times of copies: at 1, 3, 7, 11 ... 63 times T1. A busy
+// machine makes timers late, never early.
+func schedule(t *testing.T, at []time.Duration) {
+	t.Helper()
+	if len(at) < 6 || len(at) > 17 {
+		t.Errorf("%d copies: %v", len(at), at)
+	}
+	for i, due := range []time.Duration{1, 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63} {
+		if i < len(at) && at[i] < due*testT1 {
+			t.Errorf("copy %d after %v, want %v", i, at[i], due*testT1)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ func (d *Dialog) receiveInfo(m *message, tx *serverTx) {
 		d.finish(m, tx, 500, retrySoon(), nil)
 		return
 	}
-	d.enqueue(m, tx, func() {
+	d.enqueue(m, tx, false, func() {
 		if d.ended(m, tx) {
 			return
 		}

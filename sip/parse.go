@@ -33,13 +33,20 @@ func parse(p *wire.Parser, raw []byte) *message {
 	case has:
 		body = body[:size]
 	}
-	parsed, _, err := p.ParseHeaders(raw[:len(head)+4], false)
-	if err != nil {
-		return salvage(raw, "Unreadable message")
-	}
 	m := &message{}
 	if !m.startLine(head) {
-		return nil
+		return salvage(raw, "Bad request line")
+	}
+	head = raw[:len(head)+4]
+	parsed, _, err := p.ParseHeaders(head, false)
+	if err != nil && m.request {
+		// The parser knows fewer URI schemes than there are answers for. What is
+		// in the request line is for validate to judge.
+		_, rest, _ := bytes.Cut(head, []byte("\r\n"))
+		parsed, _, err = p.ParseHeaders(append([]byte("X sip:x SIP/2.0\r\n"), rest...), false)
+	}
+	if err != nil {
+		return salvage(raw, "Unreadable message")
 	}
 	if len(body) > 0 {
 		m.body = bytes.Clone(body)

@@ -376,7 +376,7 @@ func (p *phone) request(method string) *msg {
 	return nil
 }
 
-// silent fails when anything comes within d that keep says counts.
+// silent fails when anything comes within d.
 func (p *phone) silent(d time.Duration, why string) {
 	p.t.Helper()
 	if m := p.read(d); m != nil {
@@ -449,3 +449,5 @@ func ended(t *testing.T, d *Dialog, cause error) {
 		t.Errorf("cause %v, want %v", got, cause)
 	}
 }
+
+func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }

@@ -9,7 +9,7 @@ func (d *Dialog) receiveReinvite(m *message, tx *serverTx) {
 		return
 	}
 	tx.respond(100, d.s.response(m, 100, "", "", nil, nil)) // lost or not, the final response follows
-	d.enqueue(m, tx, func() { d.reinvite(m, tx) })
+	d.enqueue(m, tx, true, func() { d.reinvite(m, tx) })
 }
 
 // receiveUpdate does the same for UPDATE (RFC 3311 section 5.2). d.mu is held.
@@ -22,7 +22,7 @@ func (d *Dialog) receiveUpdate(m *message, tx *serverTx) {
 	if d.putOff(m, tx, m.sdp != nil) {
 		return
 	}
-	d.enqueue(m, tx, func() { d.update(m, tx) })
+	d.enqueue(m, tx, m.sdp != nil, func() { d.update(m, tx) })
 }
 
 // putOff refuses an offer while another one is open: 500 with a short Retry-After
@@ -43,23 +43,28 @@ func (d *Dialog) putOff(m *message, tx *serverTx, offer bool) bool {
 	return true
 }
 
-// enqueue posts the work on a request. d.mu is held.
-func (d *Dialog) enqueue(m *message, tx *serverTx, run func()) {
+// enqueue posts the work on a request. offer says that putOff let an offer in. d.mu
+// is held.
+func (d *Dialog) enqueue(m *message, tx *serverTx, offer bool, run func()) {
 	j := job{run: run, failed: func() {
+		if offer {
+			d.idle()
+		}
 		d.finish(m, tx, 500, nil, nil)
-		d.mu.Lock()
-		d.busy = false
-		d.mu.Unlock()
 	}}
-	if !d.post(j) {
-		d.finish(m, tx, 500, retrySoon(), nil)
+	if d.post(j) {
+		return
 	}
+	if offer {
+		d.busy = false
+	}
+	d.finish(m, tx, 500, retrySoon(), nil)
 }
 
 // reinvite answers a re-INVITE, on the dialog's goroutine.
 func (d *Dialog) reinvite(m *message, tx *serverTx) {
-	defer d.idle()
 	if d.ended(m, tx) || !tx.open() { // the call is over, or the request was cancelled
+		d.idle()
 		return
 	}
 	var body []byte
@@ -70,6 +75,7 @@ func (d *Dialog) reinvite(m *message, tx *serverTx) {
 		rej = &RejectError{Code: 488, Rule: "offer", Text: "No offer can be made now"}
 	}
 	if rej != nil {
+		d.idle()
 		d.refuse(m, tx, rej)
 		return
 	}
@@ -80,6 +86,7 @@ func (d *Dialog) reinvite(m *message, tx *serverTx) {
 func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.busy = false
 	if d.state != dialogUp {
 		d.finish(m, tx, 487, nil, nil) // it ended while the handler thought
 		return
@@ -99,16 +106,15 @@ func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 // update answers an UPDATE. One without an offer refreshes the target and the
 // session, and changes nothing else.
 func (d *Dialog) update(m *message, tx *serverTx) {
-	if m.sdp != nil {
-		defer d.idle()
-	}
-	if d.ended(m, tx) {
+	if d.ended(m, tx) { // nothing more will be offered
 		return
 	}
 	var body []byte
 	if m.sdp != nil {
 		var rej *RejectError
-		if body, rej = d.handler.Offer(m.sdp); rej != nil {
+		body, rej = d.handler.Offer(m.sdp)
+		d.idle()
+		if rej != nil {
 			d.refuse(m, tx, rej)
 			return
 		}
@@ -119,7 +125,8 @@ func (d *Dialog) update(m *message, tx *serverTx) {
 	d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, body)
 }
 
-// idle lets the next offer in.
+// idle lets the next offer in. It is called before the answer to the one before
+// goes out: the peer's next may follow at once.
 func (d *Dialog) idle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
