@@ -42,6 +42,7 @@ var walls = map[string][]string{
 	"sip":              {"sip/sdp"},
 	"media/*":          {"media"},
 	"media/vad/silero": {"media/vad"},
+	"rtp/rtptest":      {"rtp"}, // a network in memory for tests
 }
 
 // never holds for test files too: a room that needs one of these to be tested
