@@ -1,7 +1,6 @@
 package sip
 
 import (
-	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -92,17 +91,6 @@ func (tx *clientTx) finish(code int) {
 	delete(tx.s.clients.byBranch, tx.branch)
 	tx.s.clients.mu.Unlock()
 	close(tx.done)
-}
-
-// wait returns the final status code, 0 when the peer gave none, or the error of
-// ctx.
-func (tx *clientTx) wait(ctx context.Context) (int, error) {
-	select {
-	case <-tx.done:
-		return tx.code, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
 }
 
 // receiveResponse gives a response to its transaction. Stray ones are dropped.

@@ -60,6 +60,7 @@ type Dialog struct {
 	invite     *Invite // while early
 	flow       *flow   // of the INVITE, or of the last target refresh
 	target     Address // the peer's Contact
+	reachable  bool    // there was one
 	remoteCSeq uint32
 	localCSeq  uint32
 	acked      bool
@@ -125,7 +126,13 @@ func (s *Server) newDialog(m *message, id, tag string) *Dialog {
 	for _, v := range m.all("record-route") {
 		d.routes = append(d.routes, splitComma(v)...)
 	}
-	d.target, _ = ParseAddress(m.get("contact")) // validate has read it
+	// validate has read it. Where there is none, From is what can be written into
+	// a Request-URI; it says nothing about where to send that.
+	d.target = m.from
+	if v := m.get("contact"); v != "" {
+		d.target, _ = ParseAddress(v)
+		d.reachable = true
+	}
 	return d
 }
 
@@ -246,7 +253,7 @@ func (d *Dialog) refuse(m *message, tx *serverTx, r *RejectError) {
 // section 12.2.2). d.mu is held.
 func (d *Dialog) refresh(m *message) {
 	if a, err := ParseAddress(m.get("contact")); err == nil {
-		d.target = a
+		d.target, d.reachable = a, true
 	}
 	if d.state == dialogUp {
 		d.hold(m.flow, 1)

@@ -31,6 +31,8 @@ func phrase(code int) string {
 		return "Not Found"
 	case 405:
 		return "Method Not Allowed"
+	case 406:
+		return "Not Acceptable"
 	case 408:
 		return "Request Timeout"
 	case 414:

@@ -25,7 +25,7 @@ type hop struct {
 func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 	d.mu.Lock()
 	h := hop{uri: d.target.RawURI, routes: d.routes, flow: d.flow, to: d.flow.remote}
-	next := d.target
+	next, reachable := d.target, d.reachable
 	d.mu.Unlock()
 
 	if len(h.routes) > 0 {
@@ -42,7 +42,7 @@ func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 	if h.flow.conn != nil && !h.flow.conn.gone.Load() {
 		return h, nil
 	}
-	if h.flow.conn == nil && len(h.routes) == 0 && d.s.behindNAT(next.URI.Host, h.flow.remote.Addr()) {
+	if h.flow.conn == nil && len(h.routes) == 0 && (!reachable || d.s.behindNAT(next.URI.Host, h.flow.remote.Addr())) {
 		return h, nil
 	}
 	overTCP := h.flow.conn != nil || strings.EqualFold(next.URI.Params["transport"], "tcp")

@@ -47,7 +47,7 @@ func refuse(code int, rule, format string, args ...any) *refusal {
 func (m *message) validate(maxMessage int) *refusal {
 	checks := []func() *refusal{
 		m.checkSize, m.checkVersion, m.checkFault, m.checkRequired, m.checkSingle,
-		m.checkCSeq, m.checkMethod, m.checkAddresses, m.checkURI, m.checkHops, m.checkRequire, m.checkBody,
+		m.checkCSeq, m.checkMethod, m.checkAddresses, m.checkURI, m.checkHops, m.checkRequire, m.checkAccept, m.checkBody,
 	}
 	if size := m.size(); size > maxMessage {
 		return refuse(513, "size", "%d bytes are more than the %d allowed", size, maxMessage)
@@ -167,10 +167,7 @@ func (m *message) checkAddresses() *refusal {
 		return nil
 	}
 	if len(contacts) == 0 {
-		if m.method == "INVITE" && m.to.Tag == "" {
-			return refuse(400, "address", "Missing Contact")
-		}
-		return nil
+		return nil // RFC 2543 had From for it
 	}
 	// One Contact is what a dialog can use (RFC 3261 section 8.1.1.8).
 	if len(contacts) > 1 || len(splitComma(contacts[0])) > 1 {
@@ -238,6 +235,24 @@ func (m *message) checkRequire() *refusal {
 	r := refuse(420, "require", "Not supported: %s", strings.Join(unknown, ", "))
 	r.fields = []field{{"Unsupported", strings.Join(unknown, ", ")}}
 	return r
+}
+
+// checkAccept refuses a caller that does not take session descriptions (RFC 3261
+// section 20.1, RFC 4475 section 3.3.14). Without Accept it does.
+func (m *message) checkAccept() *refusal {
+	values := m.all("accept")
+	if m.method != "INVITE" || len(values) == 0 {
+		return nil
+	}
+	for _, v := range values {
+		for _, part := range splitComma(v) {
+			switch kind, _ := mediaType(part); kind {
+			case "application/sdp", "application/*", "*/*":
+				return nil
+			}
+		}
+	}
+	return refuse(406, "accept", "Accept leaves out application/sdp")
 }
 
 func (m *message) checkBody() *refusal {
