@@ -117,8 +117,7 @@ func TestResolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		uri, _ := ParseURI(c.uri) // what does not parse is an empty URI, and identifies nobody
-		if got := r.Resolve(Source{Name: c.name, URI: uri, Privacy: c.privacy}); got != c.want {
+		if got := r.Resolve(Source{Name: c.name, URI: parseURI(c.uri), Privacy: c.privacy}); got != c.want {
 			t.Errorf("%s: %q %s %q:\n got %+v\nwant %+v", c.why, c.name, c.uri, c.privacy, got, c.want)
 		}
 	}
@@ -168,7 +167,7 @@ func FuzzResolve(f *testing.F) {
 		if err != nil {
 			r, _ = New(DefaultConfig())
 		}
-		u, _ := ParseURI(uri)
+		u := parseURI(uri)
 		c := r.Resolve(Source{Name: name, URI: u, Privacy: []string{privacy}})
 		if c.Anonymous && c != (Caller{Anonymous: true}) {
 			t.Errorf("anonymous, and yet %+v", c)

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 )
@@ -24,58 +23,6 @@ type URI struct {
 	// UserParams are the parameters within the user part ("+1555;npdi;rn=+1556"),
 	// with names in lower case.
 	UserParams map[string]string
-}
-
-// errURI is what ParseURI answers to text that is no URI.
-var errURI = errors.New("identity: not a sip, sips or tel URI")
-
-// ParseURI reads a sip, sips or tel URI, with or without angle brackets around
-// it. It is lenient: what it cannot make sense of it leaves out. The user part
-// stays as it is written; Resolve takes it apart.
-func ParseURI(s string) (URI, error) {
-	s = strings.TrimSpace(s)
-	if open := strings.IndexByte(s, '<'); open >= 0 {
-		s = s[open+1:]
-		if end := strings.IndexByte(s, '>'); end >= 0 {
-			s = s[:end]
-		}
-	}
-	scheme, rest, ok := strings.Cut(s, ":")
-	if !ok {
-		return URI{}, errURI
-	}
-	u := URI{Scheme: strings.ToLower(scheme)}
-	switch u.Scheme {
-	case "tel":
-		u.User = rest
-		return u, nil
-	case "sip", "sips":
-	default:
-		return URI{}, errURI
-	}
-	rest, _, _ = strings.Cut(rest, "?")
-	// The last @ counts: some peers leave one unescaped in the user part.
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		u.User, rest = rest[:at], rest[at+1:]
-	}
-	hostport, params, _ := strings.Cut(rest, ";")
-	u.Host, u.Port = hostPort(hostport)
-	u.Params = parameters(nil, params)
-	return u, nil
-}
-
-// hostPort cuts the port off, minding IPv6 references in brackets.
-func hostPort(s string) (string, int) {
-	s = strings.TrimSpace(s)
-	colon := strings.LastIndexByte(s, ':')
-	if colon < 0 || strings.IndexByte(s[colon:], ']') >= 0 {
-		return s, 0
-	}
-	port, err := strconv.ParseUint(s[colon+1:], 10, 16)
-	if err != nil {
-		return s[:colon], 0
-	}
-	return s[:colon], int(port)
 }
 
 // split takes a password and parameters out of the user part (RFC 3261 section

@@ -4,22 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"os/signal"
-	"runtime"
-	"sync/atomic"
 	"syscall"
 
 	"go.uber.org/zap"
 
-	"parley/api"
-	"parley/call"
 	"parley/config"
-	"parley/identity"
-	"parley/rtp"
-	"parley/sip"
 )
 
 // serveCmd answers calls.
@@ -63,94 +54,6 @@ func terminationSignals() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 2)
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT)
 	return c, func() { signal.Stop(c) }
-}
-
-// The phases of a gateway's life, as /readyz names them.
-const (
-	starting int32 = iota
-	serving
-	draining
-)
-
-// gateway is all parts of the server, plugged together.
-type gateway struct {
-	cfg   *config.Config
-	log   *zap.Logger
-	phase atomic.Int32
-	parts *plugs
-	wheel *rtp.Wheel
-	calls *call.Server
-	sip   *sip.Server
-	api   *api.Server
-	undo  []func() // releases what was built, last first
-}
-
-// newGateway builds the parts and binds their addresses. When it returns an error
-// nothing is left behind.
-func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
-	g := &gateway{cfg: cfg, log: log}
-	defer func() {
-		if err != nil {
-			g.close()
-		}
-	}()
-	if g.parts, err = plug(cfg, log); err != nil {
-		return nil, err
-	}
-	g.undo = append(g.undo, g.parts.close)
-
-	media, err := cfg.RTPConfig()
-	if err != nil {
-		return nil, err
-	}
-	if g.wheel, err = rtp.NewWheel(media); err != nil {
-		return nil, err
-	}
-	g.undo = append(g.undo, func() { g.complain("wheel", g.wheel.Close()) })
-
-	who, err := identity.New(cfg.Identity)
-	if err != nil {
-		return nil, err
-	}
-	metrics := api.NewMetrics(g.sources())
-	g.calls, err = call.NewServer(cfg.Call, call.Parts{
-		Wheel: g.wheel, Codecs: g.parts.codecs, Route: g.parts.route, Voice: g.parts.voice,
-		Identity: who, Observer: metrics, Log: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	g.undo = append(g.undo, func() { g.complain("calls", g.calls.Close()) })
-
-	signalling, err := cfg.SIPConfig()
-	if err != nil {
-		return nil, err
-	}
-	if g.sip, err = sip.NewServer(signalling, log); err != nil {
-		return nil, err
-	}
-	if g.api, err = api.New(cfg.API, g.ready, metrics, log); err != nil {
-		return nil, err
-	}
-	return g, g.bind()
-}
-
-// bind binds the addresses of SIP and HTTP.
-func (g *gateway) bind() error {
-	if err := g.sip.Listen(); err != nil {
-		return err
-	}
-	if _, err := g.api.Listen(); err != nil {
-		return errors.Join(err, g.unbindSIP())
-	}
-	return nil
-}
-
-// unbindSIP closes what sip.Listen bound when Serve is never to run.
-func (g *gateway) unbindSIP() error {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	return g.sip.Serve(over, g.calls.Handle)
 }
 
 // run serves until a signal comes, ctx is done, or a server fails; then it drains
@@ -225,126 +128,4 @@ func (g *gateway) drain(ctx context.Context, signals <-chan os.Signal, patient b
 		}
 	}()
 	g.calls.Shutdown(ctx)
-}
-
-// close releases what was built, last first.
-func (g *gateway) close() {
-	for i := len(g.undo) - 1; i >= 0; i-- {
-		g.undo[i]()
-	}
-	g.undo = nil
-}
-
-// complain logs an error of a part that is being closed.
-func (g *gateway) complain(part string, err error) {
-	if err != nil {
-		g.log.Warn("closing "+part, zap.Error(err))
-	}
-}
-
-// What /readyz says.
-var (
-	errStarting = errors.New("starting")
-	errDraining = errors.New("draining")
-)
-
-// ready is nil when a new call would be taken.
-func (g *gateway) ready() error {
-	switch g.phase.Load() {
-	case starting:
-		return errStarting
-	case draining:
-		return errDraining
-	}
-	if limit := g.cfg.Call.MaxCalls; g.calls.Active() >= limit {
-		return fmt.Errorf("at the limit of %d calls", limit)
-	}
-	return nil
-}
-
-// sources are the figures that the parts keep themselves. They are asked only
-// after the gateway was built.
-func (g *gateway) sources() api.Sources {
-	return api.Sources{
-		Active: func() int { return g.calls.Active() },
-		Limit:  func() int { return g.cfg.Call.MaxCalls },
-		Ready:  g.ready,
-		Wheel: func() api.Wheel {
-			s := g.wheel.Stats()
-			return api.Wheel{
-				Turns: s.Turns, Missed: s.MissedTurns,
-				Bounds: s.Lateness.Bounds(), Counts: s.Lateness.Counts[:], Sum: s.Lateness.Sum,
-				Longest: s.LongestTurn, Faults: s.Faults, Sessions: s.Sessions,
-				InUse: s.PortsInUse, Quarantined: s.PortsQuarantined, Total: s.PortsTotal,
-			}
-		},
-		Signalling: func() api.Signalling {
-			s := g.sip.Stats()
-			return api.Signalling{
-				Requests: s.Requests, Responses: s.Responses,
-				Malformed: s.Malformed, Dropped: s.Dropped, Retransmitted: s.Retransmitted, Overloads: s.Overloads, Panics: s.Panics,
-				Dialogs: s.Dialogs, Transactions: s.Transactions, Connections: s.Connections,
-			}
-		},
-	}
-}
-
-// about is what the start is logged with.
-func (g *gateway) about() []zap.Field {
-	version, commit := build()
-	var sips []string
-	for _, b := range g.sip.Addrs() {
-		sips = append(sips, b.Network+"://"+b.Addr.String())
-	}
-	return append([]zap.Field{
-		zap.String("version", version), zap.String("commit", commit), zap.String("go", runtime.Version()),
-		zap.Strings("sip", sips), zap.String("rtp_ports", g.cfg.RTP.Ports), zap.String("http", g.cfg.API.Listen),
-		zap.Strings("codecs", g.cfg.Call.Codecs), zap.Int("max_calls", g.cfg.Call.MaxCalls),
-	}, g.parts.about...)
-}
-
-// localAddr is an address under which others can reach this machine: the first
-// IPv4 one of its network interfaces, or loopback when there is none.
-func localAddr() netip.Addr {
-	addrs, err := net.InterfaceAddrs()
-	if err == nil {
-		for _, a := range addrs {
-			p, err := netip.ParsePrefix(a.String())
-			if err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
-				return p.Addr()
-			}
-		}
-	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-}
-
-// dialHints says what to dial in a softphone, one line per address.
-func dialHints(bound []sip.Bound, advertise string, local netip.Addr) []string {
-	type target struct{ host, transports string }
-	var targets []target
-	for _, b := range bound {
-		addr := b.Addr
-		if addr.Addr().IsUnspecified() {
-			addr = netip.AddrPortFrom(local, addr.Port())
-		}
-		host := addr.String()
-		if advertise != "" {
-			host = advertise
-		}
-		known := false
-		for i := range targets {
-			if targets[i].host == host {
-				targets[i].transports += ", " + b.Network
-				known = true
-			}
-		}
-		if !known {
-			targets = append(targets, target{host, b.Network})
-		}
-	}
-	var lines []string
-	for _, t := range targets {
-		lines = append(lines, fmt.Sprintf("Dial sip:hello@%s in a softphone (%s).", t.host, t.transports))
-	}
-	return lines
 }
