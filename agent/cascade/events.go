@@ -24,7 +24,7 @@ type (
 	// reopened: the recogniser was opened anew, or could not be.
 	reopened struct {
 		stream stt.Stream
-		id     int
+		tries  int // that it took, and those for the streams before that did not last
 		err    error
 	}
 	// expectation: a reply says what the caller may say to it.

@@ -18,6 +18,9 @@ const (
 	longestPause = 5 * time.Second
 	// openTimeout bounds a try.
 	openTimeout = 10 * time.Second
+	// steady is how long a stream must last for its loss to be a new one. One that
+	// is lost sooner counts as one more try, or it would be opened in a circle.
+	steady = 5 * time.Second
 )
 
 // drain gives the recogniser what waits for it.
@@ -56,36 +59,40 @@ func (s *session) lost(err error) {
 		return
 	}
 	s.complain(err)
+	if time.Since(s.streamSince) >= steady {
+		s.tries = 0
+	}
 	old := s.stream
 	s.stream = nil
 	s.streamID++
 	s.workers.Add(1)
-	go s.reopen(old, s.streamID, stt.Options{Language: s.cfg.Language, Expect: heardAs(s.expect)})
+	go s.reopen(old, s.streamID, s.tries, stt.Options{Language: s.cfg.Language, Expect: heardAs(s.expect)})
 }
 
-// reopen runs on a goroutine of its own, in the place of the lost stream's.
-func (s *session) reopen(old stt.Stream, id int, o stt.Options) {
+// reopen runs on a goroutine of its own, in the place of the lost stream's. So many
+// tries were made before; the first of all is made at once.
+func (s *session) reopen(old stt.Stream, id, tries int, o stt.Options) {
 	defer s.workers.Done()
 	_ = old.Close()
 	err := stt.ErrLost
-	pause := s.cfg.ReopenPause
-	for range s.cfg.ReopenTries {
+	for ; tries < s.cfg.ReopenTries; tries++ {
+		if tries > 0 {
+			select {
+			case <-s.life.Done():
+				return
+			case <-time.After(min(s.cfg.ReopenPause<<min(tries-1, 16), longestPause)):
+			}
+		}
 		var stream stt.Stream
 		if stream, err = s.open(id, o); err == nil {
-			s.post(s.life, reopened{stream: stream, id: id})
+			s.post(s.life, reopened{stream: stream, tries: tries + 1})
 			if s.life.Err() != nil {
 				_ = stream.Close()
 			}
 			return
 		}
-		select {
-		case <-s.life.Done():
-			return
-		case <-time.After(pause):
-			pause = min(2*pause, longestPause)
-		}
 	}
-	s.post(s.life, reopened{id: id, err: fmt.Errorf("cascade: recogniser lost: %w", err)})
+	s.post(s.life, reopened{err: fmt.Errorf("cascade: recogniser lost: %w", err)})
 }
 
 // open tries once, for a bounded time.
@@ -123,12 +130,13 @@ func (e reopened) happen(s *session) {
 		s.fail(e.err, s.cfg.Deaf)
 		return
 	}
-	s.stream = e.stream
-	backlog := s.backlog
-	s.backlog = nil
-	if err := s.stream.Write(backlog); err != nil {
-		s.lost(err)
-		return
+	s.stream, s.streamSince, s.tries = e.stream, time.Now(), e.tries
+	if len(s.backlog) > 0 {
+		if err := s.stream.Write(s.backlog); err != nil {
+			s.lost(err)
+			return
+		}
+		s.backlog = nil
 	}
 	// The utterance that is going on goes on in the new stream.
 	if s.turns.Speaking() || s.turns.Open() {

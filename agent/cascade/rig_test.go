@@ -354,10 +354,8 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 
 func (r *rig) play(script func(*rig)) {
 	r.t.Helper()
-	if script != nil {
-		script(r)
-	}
-	r.hangUp()
+	defer r.hangUp()
+	script(r)
 }
 
 // hangUp ends the conversation and checks that everything is closed.
@@ -437,14 +435,14 @@ func (r *rig) wait(d time.Duration) { time.Sleep(d) }
 // until waits, in fake time, until something is so.
 func (r *rig) until(what string, so func() bool) {
 	r.t.Helper()
-	for range 6000 {
+	for range 12000 {
 		synctest.Wait()
 		if so() {
 			return
 		}
 		time.Sleep(10 * ms)
 	}
-	r.t.Fatalf("a minute passed and not: %s\n%s", what, r.log())
+	r.t.Fatalf("two minutes passed and not: %s\n%s", what, r.log())
 }
 
 // quiet waits until the agent has said its n-th reply, the greeting included.

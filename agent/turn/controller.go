@@ -40,7 +40,8 @@ type Controller struct {
 	paused     bool
 	greeted    bool // the first reply is over
 	held       bool
-	barren     int // silences and turns without a word since the last words
+	leaving    bool // the goodbye is said: only words or digits stop it, or noise would for ever
+	barren     int  // silences and turns without a word since the last words
 	quietSince time.Time
 }
 
@@ -76,7 +77,7 @@ func (c *Controller) open(reason string) {
 	}
 	c.phase, c.openedAt = open, c.now
 	c.voiced, c.forced, c.cut, c.heard = 0, false, c.replying, transcript{}
-	c.keyed = c.keyed[:0]
+	c.keyed, c.leaving = c.keyed[:0], false
 	c.say(Decision{Kind: Open, Reason: reason, Since: since})
 	if c.replying {
 		c.replying, c.paused = false, false
@@ -124,8 +125,7 @@ func (c *Controller) close() {
 	case c.tired():
 		// The turn is closed all the same: whoever opened it sees it end.
 		c.say(Decision{Kind: Discard})
-		c.say(Decision{Kind: Goodbye})
-		c.reply(false)
+		c.leave()
 	default:
 		c.say(Decision{Kind: Close, Garbled: true, LastSound: c.lastSound})
 		c.reply(false)
@@ -142,11 +142,17 @@ func (c *Controller) tired() bool {
 // idle is reached when nobody has said anything for Config.Idle.
 func (c *Controller) idle() {
 	if c.tired() {
-		c.say(Decision{Kind: Goodbye})
-	} else {
-		c.say(Decision{Kind: Idle, Attempt: c.barren})
+		c.leave()
+		return
 	}
+	c.say(Decision{Kind: Idle, Attempt: c.barren})
 	c.reply(false)
+}
+
+func (c *Controller) leave() {
+	c.say(Decision{Kind: Goodbye})
+	c.reply(false)
+	c.leaving = true
 }
 
 // reply notes that a reply began.
@@ -156,7 +162,7 @@ func (c *Controller) replyEnded() {
 	if !c.replying {
 		return
 	}
-	c.replying = false
+	c.replying, c.leaving = false, false
 	c.quietSince = c.now
 	c.resume()
 	if c.greeted {

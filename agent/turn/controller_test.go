@@ -332,6 +332,17 @@ var turnCases = []struct {
 			17.70 goodbye`,
 	},
 	{
+		name:   "noise does not stop the goodbye, words do",
+		change: func(c *Config) { c.Reprompts = 0 },
+		script: "10.10 on\n 10.90 off\n 11.00 final  \n 11.10 on\n 11.30 interim wait\n 11.40 interim wait a moment\n 12.00 tick",
+		want: `10.00 goodbye
+			10.10 begin
+			10.90 finalize
+			11.10 begin
+			11.40 open by words
+			11.40 stop by words`,
+	},
+	{
 		name:   "no prompt on hold; it starts anew after it",
 		script: "0.00 reply\n 1.00 end\n 5.00 hold\n 40.00 unhold\n 51.00 tick",
 		want:   "50.00 idle 1",

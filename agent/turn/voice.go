@@ -12,6 +12,10 @@ func (c *Controller) voiceOn(lag time.Duration) {
 	}
 	switch c.phase {
 	case quiet:
+		if c.leaving {
+			c.say(Decision{Kind: Begin})
+			return
+		}
 		c.phase, c.deadline = candidate, c.now.Add(c.cfg.Confirm)
 		c.say(Decision{Kind: Begin})
 		if c.replying {
@@ -32,6 +36,10 @@ func (c *Controller) voiceOff(lag time.Duration) {
 	}
 	c.stretch(c.now.Add(-lag))
 	switch c.phase {
+	case quiet:
+		if c.leaving {
+			c.say(Decision{Kind: Finalize})
+		}
 	case candidate:
 		c.phase = quiet
 		// The recogniser was told to begin; what it makes of so little may still be
