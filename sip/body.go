@@ -16,7 +16,7 @@ const (
 )
 
 // findSDP finds the session description in a body. ok is false when the body has
-// to be understood (RFC 3204 section 2, RFC 5621) and holds none; with ok and
+// to be understood (RFC 3261 section 20.11, RFC 5621) and holds none; with ok and
 // nil every part may be ignored.
 func findSDP(contentType string, body []byte) (sdp []byte, ok bool) {
 	return findPart(contentType, body, maxDepth)
@@ -31,7 +31,7 @@ func findPart(contentType string, body []byte, depth int) (sdp []byte, ok bool) 
 		return nil, false
 	}
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
-	allOptional := false
+	parts, needed := 0, false
 	for range maxParts {
 		p, err := r.NextRawPart()
 		if err != nil {
@@ -51,14 +51,12 @@ func findPart(contentType string, body []byte, depth int) (sdp []byte, ok bool) 
 		if found, ok := findPart(partType, text, depth-1); ok && found != nil && (disposition == "" || disposition == "session") {
 			return found, true
 		}
-		allOptional = optionalBody(p.Header.Get("Content-Disposition"))
-		if !allOptional {
-			// Keep looking: the description may be behind it. What decides in
-			// the end is whether there is one.
-			continue
+		if !optionalBody(p.Header.Get("Content-Disposition")) {
+			needed = true // but the description may be behind it
 		}
+		parts++
 	}
-	return nil, allOptional
+	return nil, parts > 0 && !needed
 }
 
 // mediaType reads a type and its parameters, leniently: what is behind a broken
@@ -72,8 +70,8 @@ func mediaType(s string) (kind string, params map[string]string) {
 	return kind, params
 }
 
-// optionalBody reads handling=optional out of a Content-Disposition (RFC 3204
-// section 2), also where no disposition type stands before it.
+// optionalBody reads handling=optional out of a Content-Disposition (RFC 3261
+// section 20.11), also where no disposition type stands before it.
 func optionalBody(disposition string) bool {
 	_, rest, _ := strings.Cut(disposition, ";")
 	return strings.EqualFold(strings.Trim(parseParams(rest)["handling"], `"`), "optional")

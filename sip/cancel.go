@@ -11,9 +11,7 @@ func (s *Server) receiveCancel(m *message) {
 	}
 	s.countResponse(200)
 	s.deliver(m, s.response(m, 200, "", tx.tag, nil, nil))
-	if tx.open() && tx.onCancel != nil {
-		tx.onCancel()
-	}
+	tx.cancel()
 }
 
 // endEarly ends a dialog that was not answered. False: it was, or is over.

@@ -437,6 +437,69 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// A CANCEL stops a re-INVITE that waits, and comes too late for one whose offer
+// the handler has.
+func TestCancelReinvite(t *testing.T) {
+	release, inside := make(chan struct{}), make(chan struct{}, 1)
+	h := answering(&script{offer: func([]byte) ([]byte, *RejectError) { return []byte(offerSDP), nil }})
+	slow := &slowInfo{script: h.script, inside: inside, release: release}
+	b := start(t, func(_ context.Context, inv *Invite) { inv.Answer([]byte(offerSDP), slow) })
+	p := b.phone("tcp")
+	c := p.dial(newInvite())
+	c.ack(1, "")
+	info := c.next("INFO", "x")
+	p.send(info)
+	wait(t, inside, "the INFO")
+	re := c.next("INVITE", offerSDP)
+	p.send(re)
+	p.send(cancelOf(re))
+	if m := p.expect("CANCEL", 200); m.toTag() != c.ok.toTag() {
+		t.Errorf("tag %q", m.toTag())
+	}
+	m := p.answer("3 INVITE")
+	if m.code != 487 {
+		t.Fatalf("got %s", m.start)
+	}
+	p.send(ackOf(re, m))
+	close(release)
+	p.expect("INFO", 200)
+	if h.heard() != "" {
+		t.Errorf("the handler heard %q", h.heard())
+	}
+
+	slow.offers = make(chan struct{})
+	re = c.next("INVITE", offerSDP)
+	p.send(re)
+	wait(t, inside, "the offer")
+	p.send(cancelOf(re))
+	p.expect("CANCEL", 200)
+	close(slow.offers)
+	if m := p.answer("4 INVITE"); m.code != 200 {
+		t.Errorf("got %s", m.start)
+	}
+}
+
+// slowInfo holds INFO and, when offers is set, offers until told to go on.
+type slowInfo struct {
+	*script
+	inside          chan struct{}
+	release, offers chan struct{}
+}
+
+func (s *slowInfo) Info(string, []byte) bool {
+	s.inside <- struct{}{}
+	<-s.release
+	return true
+}
+
+func (s *slowInfo) Offer(b []byte) ([]byte, *RejectError) {
+	if s.offers != nil {
+		s.inside <- struct{}{}
+		<-s.offers
+	}
+	return s.script.Offer(b)
+}
+
 func TestInfoInOrder(t *testing.T) {
 	h := answering(&script{info: true})
 	b := start(t, h.handle)

@@ -63,7 +63,9 @@ func (d *Dialog) enqueue(m *message, tx *serverTx, offer bool, run func()) {
 
 // reinvite answers a re-INVITE, on the dialog's goroutine.
 func (d *Dialog) reinvite(m *message, tx *serverTx) {
-	if d.ended(m, tx) || !tx.open() { // the call is over, or the request was cancelled
+	// Once the handler has the offer the session changes: a CANCEL that comes then
+	// must not make the peer believe that it did not.
+	if d.ended(m, tx) || !tx.commit() {
 		d.idle()
 		return
 	}

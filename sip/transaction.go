@@ -38,8 +38,8 @@ type serverTx struct {
 	again    *time.Timer // timer G
 	end      *time.Timer // timers H, I, J, L
 
-	// Set before the transaction is in the table, for a CANCEL: what to do, and
-	// the To tag of its answer.
+	// For a CANCEL: what to do, and the To tag of its answer. Set before the
+	// transaction is in the table.
 	onCancel func()
 	tag      string
 }
@@ -250,6 +250,28 @@ func (tx *serverTx) acknowledged() {
 func (tx *serverTx) open() bool {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	return tx.state == txProceeding
+}
+
+// cancel does what a CANCEL asks for, while it can.
+func (tx *serverTx) cancel() {
+	tx.mu.Lock()
+	f := tx.onCancel
+	if tx.state != txProceeding {
+		f = nil
+	}
+	tx.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// commit makes a CANCEL come too late from now on. False: one came, or the
+// request has had its answer for another reason.
+func (tx *serverTx) commit() bool {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.onCancel = nil
 	return tx.state == txProceeding
 }
 

@@ -238,7 +238,7 @@ func (m *message) checkRequire() *refusal {
 }
 
 // checkAccept refuses a caller that does not take session descriptions (RFC 3261
-// section 20.1, RFC 4475 section 3.3.14). Without Accept it does.
+// section 20.1, RFC 4475 section 3.3.15). Without Accept it does.
 func (m *message) checkAccept() *refusal {
 	values := m.all("accept")
 	if m.method != "INVITE" || len(values) == 0 {

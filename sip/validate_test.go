@@ -102,6 +102,8 @@ func TestValidation(t *testing.T) {
 		{"BR-020 nested", body("multipart/mixed;boundary=x", mixed("Content-Type: multipart/alternative;boundary=y\r\n\r\n--y\r\n"+sdpPart+"\r\n--y--\r\n")), 200, ""},
 		{"multipart without SDP", body("multipart/mixed;boundary=x", mixed("\r\nabc")), 415, ""},
 		{"multipart of optional parts", body("multipart/mixed;boundary=x", mixed("Content-Type: a/b\r\nContent-Disposition: ;handling=optional\r\n\r\nabc")), 200, ""},
+		{"multipart, one part needed", body("multipart/mixed;boundary=x", mixed("\r\nabc", "Content-Type: a/b\r\nContent-Disposition: ;handling=optional\r\n\r\nabc")), 415, ""},
+		{"multipart of nothing", body("multipart/mixed;boundary=x", "--x--\r\n"), 415, ""},
 		{"multipart without boundary", body("multipart/mixed", mixed(sdpPart)), 415, ""},
 		{"BR-042 compact", base(func(r *req) {
 			r.without = "From"

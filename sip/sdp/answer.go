@@ -7,7 +7,7 @@ import (
 )
 
 // plain says that a profile is RTP without encryption. AVPF without feedback
-// messages is AVP on the wire (RFC 4585 section 3).
+// messages is AVP on the wire (RFC 4585).
 func plain(proto string) bool {
 	return strings.EqualFold(proto, "RTP/AVP") || strings.EqualFold(proto, "RTP/AVPF")
 }

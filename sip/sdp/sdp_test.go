@@ -60,7 +60,7 @@ func answer(t *testing.T, offer string, l Local) (string, Media) {
 func strict(t *testing.T, text string) {
 	t.Helper()
 	var d pion.SessionDescription
-	// That parser knows no m=image, which RFC 8866 section 8.2.1 has.
+	// That parser knows no m=image, which RFC 6466 has.
 	if err := d.UnmarshalString(strings.ReplaceAll(text, "m=image 0 udptl t38", "m=application 0 UDP t38")); err != nil {
 		t.Errorf("a strict parser refuses our text: %v\n%s", err, text)
 	}
