@@ -75,7 +75,7 @@ var scenarios = []scenario{
 	{file: "uac-bad-bye"},
 	{file: "uac-unknown-require"},
 	{file: "uac-unknown-method", calls: 1},
-	{file: "uac-retransmitted-invite", calls: 1},
+	{file: "uac-retransmitted-invite", slow: true, calls: 1},
 	{file: "uac-merged-request", slow: true, calls: 1},
 	{file: "uac-no-ack", settings: peers.Settings{SIP: `t1 = "50ms"`}, calls: 1, check: func(t *testing.T, r result) {
 		// 50, 100, 200 ... 3200 ms with T1 = 50 ms; and never a BYE before the end.
