@@ -51,6 +51,7 @@ type Call struct {
 	sessionID string
 	caller    identity.Caller
 	called    string
+	codec     string // the first one's name
 	began     time.Time
 
 	ctx context.Context
@@ -186,7 +187,7 @@ func (c *Call) connect(first *change, f agent.Format) error {
 	if err := c.ear.use(first.line, first.accept, first.jitter, first.digits); err != nil {
 		return err
 	}
-	c.line = first.line
+	c.line, c.codec = first.line, first.line.codec.Name
 	c.mouth, err = newMouth(first.line, f.SayRate, c.server.cfg.SpeechBuffer, c.notice)
 	return err
 }
@@ -214,9 +215,9 @@ func (c *Call) open(opener agent.Opener) error {
 func (c *Call) run() {
 	c.ran = true
 	setup := c.answered.Sub(c.began)
-	c.server.parts.Observer.CallStarted(Started{CallID: c.id, SessionID: c.sessionID, Codec: c.line.codec.Name, Setup: setup})
+	c.server.parts.Observer.CallStarted(Started{CallID: c.id, SessionID: c.sessionID, Codec: c.codec, Setup: setup})
 	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
-		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.line.codec.Name), zap.Duration("setup", setup))
+		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.codec), zap.Duration("setup", setup))
 
 	stopDialog := context.AfterFunc(c.dialog.Context(), func() { c.end(context.Cause(c.dialog.Context())) })
 	defer stopDialog()

@@ -222,7 +222,7 @@ func TestMouthBackPressureLosesNothing(t *testing.T) {
 
 // The order that agents are asked to keep: cancel the speech's context, then Stop.
 func TestMouthNothingOfCancelledSpeechIsPlayedAfterStop(t *testing.T) {
-	for range 200 {
+	for range 50 {
 		m, _ := mouthAt(t, 8000)
 		l := m.line.Load()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -320,7 +320,7 @@ func TestRingKeepsOrderAndPayloadsOfAnyLength(t *testing.T) {
 	r := newRing(8, 1000)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var want [][]byte
-	for i := range 10_000 {
+	for i := range 3000 {
 		if rng.IntN(2) == 0 {
 			b := make([]byte, rng.IntN(300))
 			for j := range b {

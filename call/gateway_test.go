@@ -1,0 +1,257 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"parley/agent"
+	"parley/identity"
+	"parley/media"
+	"parley/media/g711"
+	"parley/media/vad"
+	"parley/rtp"
+	"parley/sip"
+	"parley/test/phone"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gateway is a Server on loopback with everything real but the agent.
+type gateway struct {
+	*Server
+	uri   string
+	agent *fakeAgent
+	seen  *watcher
+	wheel *rtp.Wheel
+}
+
+// startGateway starts one; change may alter its configuration.
+func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
+	t.Helper()
+	g := &gateway{agent: &fakeAgent{}, seen: newWatcher()}
+	rc := rtp.DefaultConfig()
+	rc.Addr, rc.PortMin, rc.PortMax = netip.MustParseAddr("127.0.0.1"), 0, 0
+	var err error
+	if g.wheel, err = rtp.NewWheel(rc); err != nil {
+		t.Fatal(err)
+	}
+	who, err := identity.New(identity.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, sc := DefaultConfig(), sip.DefaultConfig()
+	sc.Listen = []sip.Listener{{Network: "udp", Addr: "127.0.0.1:0"}}
+	if change != nil {
+		change(&cfg, &sc)
+	}
+	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	g.Server, err = NewServer(cfg, Parts{
+		Wheel: g.wheel, Identity: who, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()}, Observer: g.seen, Log: log,
+		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
+		Route: func(called string) agent.Opener {
+			if called == "nobody" {
+				return nil
+			}
+			return g.agent
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := sip.NewServer(sc, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	g.uri = fmt.Sprintf("sip:agent@%v", server.Addrs()[0].Addr)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, g.Handle) }()
+	t.Cleanup(func() {
+		over, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer stop()
+		g.Shutdown(over)
+		cancel()
+		if err := <-served; err != nil {
+			t.Error("serve:", err)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := g.wheel.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := g.Active(); n != 0 {
+			t.Errorf("%d calls left", n)
+		}
+	})
+	return g
+}
+
+// ringUp makes a phone.
+func ringUp(t *testing.T, c phone.Config) *phone.Phone {
+	t.Helper()
+	p, err := phone.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// fakeAgent is an agent whose behaviour a test sets before the call.
+type fakeAgent struct {
+	mu       sync.Mutex
+	format   agent.Format
+	open     func(context.Context, agent.Call) error
+	run      func(context.Context, *fakeSession) error
+	sessions []*fakeSession
+}
+
+// does sets what the agent does in calls from now on.
+func (a *fakeAgent) does(run func(context.Context, *fakeSession) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.run = run
+}
+
+// opens sets what the agent does before calls are answered.
+func (a *fakeAgent) opens(open func(context.Context, agent.Call) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = open
+}
+
+func (a *fakeAgent) Format() agent.Format {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.format
+}
+
+func (a *fakeAgent) Open(ctx context.Context, c agent.Call) (agent.Session, error) {
+	a.mu.Lock()
+	open, run := a.open, a.run
+	a.mu.Unlock()
+	if open != nil {
+		if err := open(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	s := &fakeSession{run: run, call: c, notices: make(chan agent.Notice, 1000), ended: make(chan struct{})}
+	a.mu.Lock()
+	a.sessions = append(a.sessions, s)
+	a.mu.Unlock()
+	return s, nil
+}
+
+// last is the newest session.
+func (a *fakeAgent) last() *fakeSession {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sessions[len(a.sessions)-1]
+}
+
+type fakeSession struct {
+	run     func(context.Context, *fakeSession) error
+	call    agent.Call
+	notices chan agent.Notice
+	ended   chan struct{}
+
+	mu     sync.Mutex
+	frames int
+	loud   int
+	sizes  []int
+}
+
+func (s *fakeSession) Hear(pcm []int16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frames++
+	if !slices.Contains(s.sizes, len(pcm)) {
+		s.sizes = append(s.sizes, len(pcm))
+	}
+	if slices.Max(pcm) > 1000 {
+		s.loud++
+	}
+}
+
+func (s *fakeSession) heard() (frames, loud int, sizes []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.frames, s.loud, slices.Clone(s.sizes)
+}
+
+func (s *fakeSession) Notice(n agent.Notice) {
+	select {
+	case s.notices <- n:
+	default:
+	}
+}
+
+// await returns the next notice of a kind.
+func (s *fakeSession) await(t *testing.T, kind agent.NoticeKind) agent.Notice {
+	t.Helper()
+	for limit := time.After(10 * time.Second); ; {
+		select {
+		case n := <-s.notices:
+			if n.Kind == kind {
+				return n
+			}
+		case <-limit:
+			t.Fatalf("no notice of kind %d within 10 s", kind)
+		}
+	}
+}
+
+func (s *fakeSession) Run(ctx context.Context) error {
+	defer close(s.ended)
+	if s.run != nil {
+		return s.run(ctx, s)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// watcher is an Observer that keeps all it is told.
+type watcher struct {
+	started chan Started
+	ended   chan Record
+	refused chan string
+	events  chan agent.Event
+}
+
+func newWatcher() *watcher {
+	return &watcher{make(chan Started, 1000), make(chan Record, 1000), make(chan string, 1000), make(chan agent.Event, 1000)}
+}
+
+func (w *watcher) CallStarted(s Started)             { w.started <- s }
+func (w *watcher) CallEnded(r Record)                { w.ended <- r }
+func (w *watcher) CallRefused(code int, rule string) { w.refused <- fmt.Sprint(code, " ", rule) }
+func (w *watcher) CallEvent(_ string, e agent.Event) { w.events <- e }
+func (w *watcher) awaitEnd(t *testing.T) (r Record)  { t.Helper(); return await(t, w.ended, "record") }
+func (w *watcher) awaitRefusal(t *testing.T) (s string) {
+	t.Helper()
+	return await(t, w.refused, "refusal")
+}
+
+// await takes the next value of a channel.
+func await[T any](t *testing.T, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(15 * time.Second):
+		t.Fatalf("no %s within 15 s", what)
+	}
+	return v
+}
