@@ -392,6 +392,19 @@ func TestARecogniserThatStaysAwayEndsTheCall(t *testing.T) {
 	})
 }
 
+func TestARecogniserThatNeverLastsEndsTheCall(t *testing.T) {
+	f := &flaky{}
+	converse(t, func(r *rig) {
+		*f = flaky{Fake: r.stt, bad: true}
+		r.cfg.STT = f
+	}, func(r *rig) {
+		r.ends()
+		if n := len(r.stt.Streams()); r.err == nil || n > 2*r.cfg.ReopenTries {
+			t.Errorf("%d streams, run returned %v", n, r.err)
+		}
+	})
+}
+
 func TestAudioLostByTheRecogniserIsReported(t *testing.T) {
 	converse(t, nil, func(r *rig) {
 		r.stt.Streams()[0].Emit(stt.Result{Err: errBroken})

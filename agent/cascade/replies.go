@@ -2,6 +2,7 @@ package cascade
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"parley/agent"
@@ -140,7 +141,7 @@ func (s *session) interrupt(d turn.Decision) {
 	at := s.call.Speaker.Stop()
 	heard := r.spoken.Heard(at)
 	s.cut = cut{reply: r, heard: heard, complete: complete, before: s.owed}
-	s.owed = owed{interrupted: true, heard: heard}
+	s.owed = owed{interrupted: true, heard: strings.TrimSpace(heard)}
 	if r.purpose == answer && r.ask && !r.wasAsked() {
 		s.unasked = &r.turn
 	}
@@ -180,7 +181,7 @@ func (s *session) goOn() {
 	r := newReply(s.life, old.purpose, s.cfg.Language, "")
 	r.ask, r.turn, r.since, r.again = true, old.turn, old.since, true
 	if c.heard != "" {
-		r.turn.Interrupted, r.turn.WasInterrupted = c.heard, true
+		r.turn.Interrupted, r.turn.WasInterrupted = strings.TrimSpace(c.heard), true
 	}
 	s.start(r)
 }
@@ -237,6 +238,7 @@ func (s *session) agentStopped(r *reply, heard string, interrupted bool, at time
 	if text == "" && !r.started {
 		return
 	}
+	heard = strings.TrimSpace(heard)
 	s.emit(agent.Event{Type: agent.EventAgentStopped, Text: text, Heard: heard, Interrupted: interrupted, Position: at})
 }
 

@@ -26,8 +26,10 @@ const ahead = 64
 // item is a piece of a reply: words for the voice, or something to do when the
 // words before it were heard.
 type item struct {
-	text   string // as generated, without Markdown, the white space that leads it included
-	own    bool   // the gateway's own words (filler, fallback), no part of what the model said
+	text   string // as generated, without Markdown, the white space before it included
+	said   string // of text, where the voice broke off within it
+	broken bool
+	own    bool // the gateway's own words (filler, fallback), no part of what the model said
 	action *llm.Action
 }
 
@@ -66,6 +68,7 @@ type reply struct {
 	heard   string
 	pending *chat.Splitter
 	plain   chat.Markdown
+	space   string    // white space after the last item
 	last    time.Time // when the model was asked, or gave its last chunk
 	blocked bool      // the model waits for the voice
 	from    time.Duration
@@ -142,10 +145,15 @@ func (r *reply) add(pieces []string) {
 	for _, piece := range pieces {
 		words := strings.TrimSpace(r.plain.Plain(piece))
 		if words == "" {
+			if strings.TrimSpace(piece) == "" {
+				r.space += piece
+			}
 			continue
 		}
 		lead := piece[:len(piece)-len(strings.TrimLeftFunc(piece, unicode.IsSpace))]
-		r.put(item{text: lead + words})
+		tail := piece[len(strings.TrimRightFunc(piece, unicode.IsSpace)):]
+		r.put(item{text: r.space + lead + words})
+		r.space = tail
 	}
 }
 
@@ -236,7 +244,7 @@ func (r *reply) abandon(cause error) (complete bool) {
 }
 
 // take waits for the next item; false when there will be none.
-func (r *reply) take() (item, bool) {
+func (r *reply) take() (it item, ok bool) {
 	for {
 		r.mu.Lock()
 		if r.ctx.Err() != nil || r.taken == len(r.items) && r.closed {
@@ -244,7 +252,7 @@ func (r *reply) take() (item, bool) {
 			return item{}, false
 		}
 		if r.taken < len(r.items) {
-			it := r.items[r.taken]
+			it = r.items[r.taken]
 			r.taken++
 			r.mu.Unlock()
 			token(r.room)
@@ -257,6 +265,14 @@ func (r *reply) take() (item, bool) {
 			return item{}, false
 		}
 	}
+}
+
+// broke notes that the voice broke off within the item that was taken last.
+func (r *reply) broke(said string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	it := &r.items[r.taken-1]
+	it.said, it.broken = said, true
 }
 
 // silentSince is since when the model is expected to say something; false when it
@@ -320,15 +336,19 @@ func (r *reply) rest(heard string) []item {
 	n := len(heard) - len(r.heard)
 	var left []item
 	for _, it := range r.items {
+		text := it.text
+		if it.broken {
+			text = it.said
+		}
 		switch {
 		case it.own, it.action != nil:
 			if n <= 0 {
 				left = append(left, it)
 			}
-		case n >= len(it.text):
-			n -= len(it.text)
+		case n >= len(text):
+			n -= len(text)
 		default:
-			left = append(left, item{text: it.text[max(n, 0):]})
+			left = append(left, item{text: text[max(n, 0):]})
 			n = 0
 		}
 	}

@@ -39,16 +39,17 @@ type line struct {
 	held       bool
 	dead       bool // packets are not sent
 	speaking   bool
-	wire       []sample
+	wire       []stretch
 	room       chan struct{}
 	stop       chan struct{}
 	stopped    chan struct{}
 }
 
-// sample is a stretch of the wire: a value, and when its packet was sent.
-type sample struct {
-	value int16
-	at    time.Time
+// stretch is some samples of one word in one packet, and when it was sent.
+type stretch struct {
+	value   int16
+	samples int
+	at      time.Time
 }
 
 func newLine() *line {
@@ -95,8 +96,12 @@ func (l *line) slot(now time.Time) {
 	case n == 0 && l.speaking:
 		l.speaking, tell = false, &agent.Notice{Kind: agent.SpeechEnded, At: now, Position: position}
 	}
-	for _, v := range l.queue[:n] {
-		l.wire = append(l.wire, sample{v, now})
+	for i, v := range l.queue[:n] {
+		if last := len(l.wire) - 1; i > 0 && l.wire[last].value == v {
+			l.wire[last].samples++
+		} else {
+			l.wire = append(l.wire, stretch{v, 1, now})
+		}
 	}
 	l.queue, l.played = l.queue[n:], l.played+n
 	l.mu.Unlock()
@@ -403,7 +408,7 @@ func (r *rig) all(kind agent.EventType) []agent.Event {
 	return found
 }
 
-func (r *rig) wire() []sample {
+func (r *rig) wire() []stretch {
 	r.line.mu.Lock()
 	defer r.line.mu.Unlock()
 	return slices.Clone(r.line.wire)
@@ -417,7 +422,7 @@ func (r *rig) heard() []string {
 		if counts[s.value] == 0 {
 			order = append(order, s.value)
 		}
-		counts[s.value]++
+		counts[s.value] += s.samples
 	}
 	r.voice.mu.Lock()
 	defer r.voice.mu.Unlock()
@@ -459,14 +464,11 @@ func (r *rig) speaks(n int) {
 
 func (r *rig) ends() {
 	r.t.Helper()
-	r.until("the agent ends the call", func() bool {
-		select {
-		case <-r.done:
-			return true
-		default:
-			return false
-		}
-	})
+	select {
+	case <-r.done:
+	case <-time.After(3 * time.Minute):
+		r.t.Fatalf("three minutes passed and the agent has not ended the call\n%s", r.log())
+	}
 }
 
 // say has the caller speak for d; the recogniser hears text.

@@ -141,12 +141,12 @@ func (s *session) say(r *reply, it item, at time.Duration) (time.Duration, error
 	if err != nil && context.Cause(ctx) == errNoSound {
 		err = errNoSound
 	}
-	if !it.own {
-		if err != nil {
-			r.spoken.Fail()
-		} else {
-			r.spoken.End()
-		}
+	switch {
+	case it.own || r.ctx.Err() != nil: // what was cut off may yet be said
+	case err != nil:
+		r.broke(r.spoken.Fail())
+	default:
+		r.spoken.End()
 	}
 	return at + length(), err
 }

@@ -112,16 +112,17 @@ func (s *Spoken) End() {
 }
 
 // Fail says that the voice broke off within the last piece. What it did not come
-// to is taken out of the text: nobody will hear it.
-func (s *Spoken) Fail() {
+// to is taken out of the text: nobody will hear it. What is left is returned.
+func (s *Spoken) Fail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.last()
 	if p == nil {
-		return
+		return ""
 	}
 	p.text = p.text[:s.heardOf(p, p.length)]
 	p.ended = true
+	return p.text
 }
 
 // last is the piece that has not ended, or nil.
