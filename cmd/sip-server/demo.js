@@ -87,7 +87,7 @@ function frame() {
   }
   const edge = view.start + view.span * 0.85;
   if (position > edge && view.start + view.span < call.length) look(view.start + position - edge, view.span);
-  draw();
+  else moveHead();
   if (player.playing) requestAnimationFrame(frame);
 }
 
@@ -95,7 +95,7 @@ function seek(to) {
   position = Math.min(Math.max(0, to), call.length);
   if (position < view.start || position > view.start + view.span) look(position - view.span * 0.2, view.span);
   if (player.playing) player.play();
-  draw();
+  moveHead();
 }
 
 function look(start, span) {
@@ -130,7 +130,7 @@ const x = (t, width) => (t - view.start) / view.span * width;
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["paper", "card", "ink", "faint", "line", "lane", "caller", "agent", "alarm", "lost", "wait", "head"])
+  for (const name of ["paper", "card", "ink", "faint", "line", "lane", "caller", "agent", "alarm", "lost", "wait"])
     colours[name] = style.getPropertyValue("--" + name).trim();
 }
 
@@ -148,13 +148,15 @@ function draw() {
   drawVoice(c, width, "caller", lanes.callerVoice);
   drawVoice(c, width, "agent", lanes.agentVoice);
   drawWaits(c, width);
-  const at = x(position, width);
-  c.strokeStyle = colours.head;
-  c.lineWidth = 1.5;
-  c.beginPath(); c.moveTo(at, 0); c.lineTo(at, height); c.stroke();
-  c.fillStyle = colours.head;
-  c.beginPath(); c.moveTo(at - 6, 0); c.lineTo(at + 6, 0); c.lineTo(at, 9); c.fill();
   drawOverview();
+  moveHead();
+}
+
+// moveHead shows the position: two lines over the pictures, so that playing
+// redraws nothing.
+function moveHead() {
+  $("head").style.transform = `translateX(${x(position, stage.clientWidth)}px)`;
+  $("overhead").style.transform = `translateX(${position / call.length * overview.clientWidth}px)`;
   $("now").textContent = clock(position);
   $("position").value = position.toFixed(1);
   for (const li of $("turns").children) li.classList.toggle("now", position >= li.from && position < li.to);
@@ -308,8 +310,6 @@ function drawOverview() {
   c.strokeStyle = colours.faint;
   c.lineWidth = 1.5;
   c.strokeRect(from + 1, 1, Math.max(2, to - from - 2), height - 2);
-  c.strokeStyle = colours.head;
-  c.beginPath(); c.moveTo(scale(position), 0); c.lineTo(scale(position), height); c.stroke();
 }
 
 // ---- words ----
