@@ -1,3 +1,5 @@
+// Package chat is the text of a conversation between a model and a voice: replies
+// cut into pieces to speak, Markdown taken out of them, and what of them was heard.
 package chat
 
 import (

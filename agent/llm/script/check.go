@@ -290,6 +290,23 @@ func (c *checker) options(f file, path string, choices []choice, always []option
 	return out
 }
 
+// beside leaves out of options what would be taken for a part of the number that a
+// state collects: a caller who pauses in it must not be sent elsewhere.
+func (c *checker) beside(options []option) []option {
+	for i, o := range options {
+		options[i].phrases = slices.DeleteFunc(o.phrases, c.numeric)
+		if strings.Trim(o.key, "0123456789") == "" {
+			options[i].key = ""
+		}
+	}
+	return options
+}
+
+// numeric tells a phrase that is a number.
+func (c *checker) numeric(phrase []string) bool {
+	return !slices.ContainsFunc(phrase, func(w string) bool { return c.script.digits.number([]string{w}) == "" })
+}
+
 func (c *checker) start(f file) {
 	if c.script.start = c.byName[f.Start]; c.script.start == nil && len(f.States) > 0 {
 		c.wrong(f, "start", "%q, must name the state that the conversation begins with", f.Start)

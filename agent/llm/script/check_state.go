@@ -78,10 +78,17 @@ func (c *checker) collect(f file, path string, s state, n *node) {
 		c.wrong(f, path, "min %d, max %d: must be 1 or more, in order, and %d at the most", k.Min, k.Max, maxDigits)
 	}
 	for i, ch := range s.Expect {
+		path := fmt.Sprintf("%s.expect.%d", strings.TrimSuffix(path, ".collect"), i)
 		if strings.Trim(ch.Key, "0123456789") == "" && ch.Key != "" {
-			c.wrong(f, fmt.Sprintf("%s.expect.%d.key", strings.TrimSuffix(path, ".collect"), i), "%q is a digit of the number that is collected", ch.Key)
+			c.wrong(f, path+".key", "%q is a digit of the number that is collected", ch.Key)
+		}
+		for _, p := range n.options[i].phrases {
+			if c.numeric(p) {
+				c.wrong(f, path+".say", "%q is a part of the number that is collected", strings.Join(p, " "))
+			}
 		}
 	}
+	n.options = c.beside(n.options)
 }
 
 // retries reads what is said to a caller who was not understood.

@@ -150,7 +150,18 @@ func TestReceptionistByWordsThatAreRecorded(t *testing.T) {
 	k.hear("hello").says("You can say hours").hear("hours").says("Monday").hear("location").says("Harbor")
 	k.hear("telephone number").hear("one two three").says("I heard one two three").hear("two").says("Please say")
 	k.hear("one two three").hear("one").says("is ready").hear("transfer").says("connecting").hear("number")
-	k.hear("cancelled").says("anything else").hear("one moment please").says("anything else").hear("no").says("Goodbye")
+	k.hear("one two three").hear("one").hear("one moment please").says("anything else").hear("no").says("Goodbye")
+}
+
+// Who pauses in a number is not sent where its first digit leads elsewhere.
+func TestDigitsOfANumberLeadNowhere(t *testing.T) {
+	k := begin(t, provider(t, ""), ann)
+	k.key("3").key("9").says("Sorry, I need a number")
+	k.hear("four nine").says("I did not get a number")
+	if strings.Contains(k.last.Grammar, "| nine |") || strings.Contains(k.last.Grammar, "| four;") {
+		t.Errorf("a digit is a phrase: %s", k.last.Grammar)
+	}
+	k.hear("goodbye").says("Goodbye")
 }
 
 func TestNotUnderstood(t *testing.T) {
