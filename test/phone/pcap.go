@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"io"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -14,34 +13,25 @@ import (
 // tshark and its kin. What the impairment dropped is left out. IPv4 only.
 func (p *Phone) WriteCapture(w io.Writer, calls ...*Call) error {
 	p.mu.Lock()
-	records := make([]captured, 0, len(p.signals))
-	for _, s := range p.signals {
-		if p.config.Transport == "udp" {
-			records = append(records, captured{s.at, s.local, s.remote, s.sent, s.data})
-		}
+	var records []signal
+	if p.config.Transport == "udp" {
+		records = slices.Clone(p.signals)
 	}
 	p.mu.Unlock()
 	for _, c := range calls {
 		for _, pk := range c.log.Packets() {
 			if !pk.Dropped {
-				records = append(records, captured{pk.At, pk.Local, pk.Remote, pk.Direction == Sent, appendRTP(nil, pk)})
+				records = append(records, signal{pk.At, pk.Local, pk.Remote, pk.Direction == Sent, appendRTP(nil, pk)})
 			}
 		}
 	}
-	slices.SortStableFunc(records, func(a, b captured) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(records, func(a, b signal) int { return cmp.Compare(a.at, b.at) })
 	out := captureHeader()
 	for _, r := range records {
 		out = r.append(out, p.clock.wall(r.at))
 	}
 	_, err := w.Write(out)
 	return err
-}
-
-type captured struct {
-	at            time.Duration
-	local, remote netip.AddrPort
-	sent          bool
-	data          []byte
 }
 
 // captureHeader is the file header: nanoseconds, raw IP (link type 101).
@@ -55,7 +45,7 @@ func captureHeader() []byte {
 }
 
 // append adds the record with the IPv4 and UDP headers that the packet had.
-func (r captured) append(b []byte, at time.Time) []byte {
+func (r signal) append(b []byte, at time.Time) []byte {
 	source, target := r.remote, r.local
 	if r.sent {
 		source, target = r.local, r.remote

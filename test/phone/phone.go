@@ -52,7 +52,8 @@ type Phone struct {
 	signals []signal                    // every SIP message, for the capture
 }
 
-// signal is one SIP message as it was sent or received.
+// signal is one datagram of a capture: a SIP message as it was sent or received,
+// or an RTP packet.
 type signal struct {
 	at            time.Duration
 	local, remote netip.AddrPort
