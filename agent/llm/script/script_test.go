@@ -242,7 +242,7 @@ func TestGrammar(t *testing.T) {
 		}
 	}
 	k.hear("order number")
-	for _, want := range []string{"<digit> = zero | oh | one | two | three | four | five | six | seven | eight | nine;\n", "public <reply> = <digit>+ | cancelled"} {
+	for _, want := range []string{"<digit> = zero | oh | one | two | three | four | five | six | seven | eight | nine;\n", "public <reply> = <digit>+ | cancel | go back | goodbye"} {
 		if !strings.Contains(k.last.Grammar, want) {
 			t.Errorf("%s\nlacks %q", k.last.Grammar, want)
 		}
