@@ -65,6 +65,16 @@ type command struct {
 
 // NewWheel checks cfg, probes that the address can be bound and starts turning.
 func NewWheel(cfg Config, options ...Option) (*Wheel, error) {
+	w, err := newWheel(cfg, options...)
+	if err != nil {
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+// newWheel makes a wheel that does not turn yet.
+func newWheel(cfg Config, options ...Option) (*Wheel, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -87,7 +97,6 @@ func NewWheel(cfg Config, options ...Option) (*Wheel, error) {
 		return nil, fmt.Errorf("rtp: cannot bind %v: %w (is it an address of this machine?)", cfg.Addr, err)
 	}
 	probe.close()
-	go w.run()
 	return w, nil
 }
 

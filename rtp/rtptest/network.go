@@ -36,8 +36,9 @@ type Counts struct {
 	Sent, Lost, Unreachable, Duplicated uint64
 	// Reordered counts packets held back.
 	Reordered uint64
-	// Delivered counts packets that were read, with the copies.
-	Delivered uint64
+	// Delivered counts packets that were read, Unread those under way to a socket
+	// when it was closed; both with the copies.
+	Delivered, Unread uint64
 }
 
 // Network connects the sockets that its Listen made. Safe for concurrent use.
@@ -253,6 +254,8 @@ func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.network.mu.Lock()
 		delete(c.network.conns, c.addr)
+		c.network.counts.Unread += uint64(len(c.queue))
+		c.queue = nil
 		c.network.mu.Unlock()
 		close(c.closed)
 	})

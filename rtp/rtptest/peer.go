@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"parley/rtp"
 )
@@ -27,6 +28,7 @@ type Peer struct {
 
 // Seen is one packet that a Peer received, in order of arrival.
 type Seen struct {
+	At          time.Time
 	From        netip.AddrPort
 	PayloadType uint8
 	Marker      bool
@@ -101,7 +103,7 @@ func (p *Peer) read() {
 			continue
 		}
 		s := Seen{
-			From: from, PayloadType: b[1] & 0x7f, Marker: b[1]&0x80 != 0,
+			At: time.Now(), From: from, PayloadType: b[1] & 0x7f, Marker: b[1]&0x80 != 0,
 			Sequence:  binary.BigEndian.Uint16(b[2:]),
 			Timestamp: binary.BigEndian.Uint32(b[4:]),
 			SSRC:      binary.BigEndian.Uint32(b[8:]),
