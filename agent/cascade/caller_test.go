@@ -243,6 +243,21 @@ func TestBR128NoiseWithoutWordsEndsTheCall(t *testing.T) {
 	})
 }
 
+func TestAMicrophoneMutedWithinAWordEndsTheTurn(t *testing.T) {
+	converse(t, nil, func(r *rig) {
+		r.quiet(1)
+		r.stt.Add(stttest.Utterance{Text: "book a"})
+		r.session.Notice(agent.Notice{Kind: agent.VoiceOn, At: time.Now()})
+		r.wait(500 * ms)
+		r.line.set(&r.line.deaf, true)
+		silent := time.Now()
+		r.until("the turn is closed", func() bool { return len(r.model.asked()) == 1 })
+		if d := time.Since(silent); d > 1100*ms {
+			t.Errorf("closed after %v", d)
+		}
+	})
+}
+
 func TestBR140MusicDoesNotHoldTheCallForEver(t *testing.T) {
 	converse(t, nil, func(r *rig) {
 		r.quiet(1)

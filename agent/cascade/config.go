@@ -57,6 +57,10 @@ type Config struct {
 	// Deaf is spoken before the call is ended because the recogniser is gone.
 	Deaf string
 
+	// NoAudio ends the caller's voice when no sound, not even silence, has come for so
+	// long: a microphone was muted within a word. 0: never.
+	NoAudio time.Duration
+
 	// SecretDigits leaves keyed-in digits out of all events.
 	SecretDigits bool
 }
@@ -69,6 +73,7 @@ func DefaultConfig() Config {
 		Fallback:    "Sorry, I did not get that. Could you say it again?",
 		FirstSound:  8 * time.Second,
 		Goodbye:     "I cannot hear you. Goodbye.",
+		NoAudio:     time.Second,
 		ReopenTries: 8,
 		ReopenPause: 100 * time.Millisecond,
 		Deaf:        "I am sorry, I cannot hear you at the moment. Please call again later.",
@@ -89,6 +94,9 @@ func (c Config) Validate() error {
 	positive("first token timeout", c.FirstToken)
 	positive("first sound timeout", c.FirstSound)
 	positive("reopen pause", c.ReopenPause)
+	if c.NoAudio < 0 || c.NoAudio > 0 && c.NoAudio < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("cascade: no audio %v is neither 0 nor at least 100ms", c.NoAudio))
+	}
 	if c.FillerAfter < 0 {
 		errs = append(errs, fmt.Errorf("cascade: filler after %v is negative", c.FillerAfter))
 	}

@@ -3,8 +3,10 @@ package cascade
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"parley/agent"
@@ -122,6 +124,19 @@ func TestEveryStepIsReported(t *testing.T) {
 		}
 		if got, want := strings.Join(states, ", "), "thinking, agent speaks, listening, caller speaks, thinking, agent speaks, listening"; got != want {
 			t.Errorf("states %s", got)
+		}
+	})
+}
+
+func TestACallCostsFourGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		r := newRig(t, nil)
+		defer r.hangUp()
+		r.speaks(1)
+		// The recogniser's and the fake line's are among them.
+		if n := runtime.NumGoroutine() - before; n > 3+1+1 {
+			t.Errorf("%d goroutines", n)
 		}
 	})
 }

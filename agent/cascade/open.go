@@ -31,7 +31,7 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 		call:   c,
 		events: make(chan event, eventQueue),
 		frames: make(chan []int16, frameQueue),
-		free:   make(chan []int16, frameQueue+1),
+		free:   make(chan []int16, frameQueue),
 		asks:   make(chan *reply, 1),
 		speech: make(chan *reply, 1),
 		opened: time.Now(),
@@ -101,6 +101,7 @@ type session struct {
 	backlog     []int16 // what the caller said meanwhile
 	expect      llm.Expect
 	unasked     *llm.Turn // a turn that the model was not asked to reply to
+	lastFrame   time.Time // when the caller's sound came last
 	deaf        bool      // the recogniser is gone for good
 	closing     bool      // the last words are spoken; the caller changes nothing any more
 	over        bool

@@ -38,6 +38,7 @@ func (s *session) drain() {
 // listen gives the recogniser a frame and its buffer back to Hear.
 func (s *session) listen(frame []int16) {
 	defer func() { s.free <- frame }()
+	s.lastFrame = time.Now()
 	switch {
 	case s.turns.Muted() || s.deaf:
 	case s.stream != nil:

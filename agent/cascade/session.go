@@ -25,12 +25,7 @@ func (s *session) Hear(pcm []int16) {
 			return
 		}
 	}
-	select {
-	case s.frames <- append(buf[:0], pcm...):
-	default:
-		s.lostFrames.Add(1)
-		s.free <- buf
-	}
+	s.frames <- append(buf[:0], pcm...) // there is room for all buffers
 }
 
 // Notice queues the event. It never blocks; the queue is long enough unless the
@@ -76,7 +71,8 @@ func (s *session) Run(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.turns = turn.NewController(s.cfg.Turn, time.Now())
+	s.lastFrame = time.Now()
+	s.turns = turn.NewController(s.cfg.Turn, s.lastFrame)
 	s.greet()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -165,6 +161,9 @@ func (s *session) nextDue() time.Time {
 			due = t
 		}
 	}
+	if s.cfg.NoAudio > 0 && !s.closing && s.turns.Speaking() {
+		earlier(s.lastFrame.Add(s.cfg.NoAudio))
+	}
 	r := s.reply
 	if r == nil {
 		return due
@@ -187,7 +186,11 @@ func (s *session) nextDue() time.Time {
 // passTime does what the clock asks for, and what may have become due with it.
 func (s *session) passTime() {
 	now := time.Now()
-	s.decide(turn.Input{Kind: turn.Tick, At: now})
+	in := turn.Input{Kind: turn.Tick, At: now}
+	if silent := now.Sub(s.lastFrame); s.cfg.NoAudio > 0 && silent >= s.cfg.NoAudio && s.turns.Speaking() {
+		in.Kind, in.Lag = turn.VoiceOff, silent
+	}
+	s.decide(in)
 	if r := s.reply; r != nil {
 		s.watchModel(r, now)
 		s.settle(r, now)

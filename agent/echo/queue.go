@@ -6,38 +6,31 @@ import "sync/atomic"
 // go round between two channels, so that nothing is allocated per frame and each
 // buffer has one owner at any time.
 type queue struct {
-	free, full chan []int16
+	free, full chan []int16 // each has room for all buffers
 	dropped    atomic.Uint64
 }
 
 func newQueue(frames, samples int) *queue {
-	// One buffer more than fits into full: put always finds one, either free or
-	// by taking the oldest.
-	q := &queue{free: make(chan []int16, frames+1), full: make(chan []int16, frames)}
-	for range frames + 1 {
+	q := &queue{free: make(chan []int16, frames), full: make(chan []int16, frames)}
+	for range frames {
 		q.free <- make([]int16, 0, samples)
 	}
 	return q
 }
 
-// put never blocks. A frame longer than expected makes its buffer grow once.
+// put never blocks. When no buffer is free it takes that of the oldest frame. A
+// frame longer than expected makes its buffer grow once.
 func (q *queue) put(pcm []int16) {
 	var buf []int16
 	select {
 	case buf = <-q.free:
 	default:
+		q.dropped.Add(1)
 		select {
 		case buf = <-q.full:
-			q.dropped.Add(1)
 		default: // Run holds them all
-			q.dropped.Add(1)
 			return
 		}
 	}
-	select {
-	case q.full <- append(buf[:0], pcm...):
-	default: // full has filled up meanwhile; only with more than one caller of put
-		q.dropped.Add(1)
-		q.free <- buf
-	}
+	q.full <- append(buf[:0], pcm...)
 }
