@@ -26,7 +26,7 @@ type Session struct {
 
 	mu     sync.Mutex // orders Join and Close
 	joined bool
-	close  sync.Once
+	gone   chan struct{} // closed when Close is done
 
 	// What follows is the wheel's alone, from Join until it left.
 	handler Handler
@@ -45,7 +45,7 @@ type Session struct {
 func newSession(w *Wheel, sock socket, port uint16) *Session {
 	s := &Session{
 		wheel: w, sock: sock, port: port, local: sock.local(),
-		fault: make(chan struct{}), index: -1,
+		fault: make(chan struct{}), gone: make(chan struct{}), index: -1,
 		latch: latch{packets: w.cfg.LatchPackets, wait: w.cfg.LatchWait, relatch: w.cfg.Relatch},
 		// RFC 3550 section 5.1 wants all three random.
 		out: sender{ssrc: rand.Uint32(), seq: uint16(rand.Uint32()), ts: rand.Uint32(), mark: true},
@@ -106,22 +106,25 @@ func (s *Session) Err() error {
 // after it returned, two ticks later at most. It may be called again, but not from
 // a Handler: it waits for the wheel.
 func (s *Session) Close() {
-	s.close.Do(func() {
-		s.mu.Lock()
-		s.closed.Store(true)
-		joined := s.joined
-		s.mu.Unlock()
-		if joined {
-			left := make(chan struct{})
-			s.wheel.command(&command{session: s, left: left})
-			select {
-			case <-left:
-			case <-s.wheel.stopped:
-			}
+	s.mu.Lock()
+	first := !s.closed.Swap(true)
+	joined := s.joined
+	s.mu.Unlock()
+	if !first {
+		<-s.gone // a channel, so that a test with a clock of its own can wait too
+		return
+	}
+	defer close(s.gone)
+	if joined {
+		left := make(chan struct{})
+		s.wheel.command(&command{session: s, left: left})
+		select {
+		case <-left:
+		case <-s.wheel.stopped:
 		}
-		s.sock.close()
-		s.wheel.forget(s)
-	})
+	}
+	s.sock.close()
+	s.wheel.forget(s)
 }
 
 // turn is one tick of the session. It says false when the Handler panicked.
