@@ -284,8 +284,8 @@ func TestAStallIsSkippedAndNotSentLate(t *testing.T) {
 	}{
 		{15 * ms, 0, 1, 0, 20 * ms},
 		{50 * ms, 0, 3, 0, 60 * ms}, // short: nothing is lost
-		{300 * ms, 13, 1, 1, 5 * ms},
-		{2 * time.Second, 98, 1, 1, 5 * ms},
+		{300 * ms, 13, 1, 1, 20 * ms},
+		{2 * time.Second, 98, 1, 1, 20 * ms},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

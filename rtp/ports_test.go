@@ -96,3 +96,5 @@ func TestPortsGoRound(t *testing.T) {
 		last = port
 	}
 }
+
+func busy(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -158,6 +158,7 @@ func (s *Session) current(now time.Duration) *Flow {
 // publish shows where we send, for Stats.
 func (s *Session) publish(to netip.AddrPort) {
 	if r := s.count.remote.Load(); r == nil || *r != to {
-		s.count.remote.Store(&to)
+		changed := to // allocated here and not in every slot
+		s.count.remote.Store(&changed)
 	}
 }
