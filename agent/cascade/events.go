@@ -70,6 +70,8 @@ func (n notice) happen(s *session) {
 	switch n.Kind {
 	case agent.VoiceOn:
 		in.Kind = turn.VoiceOn
+	case agent.VoiceConfirmed:
+		in.Kind = turn.VoiceConfirmed
 	case agent.VoiceOff:
 		in.Kind = turn.VoiceOff
 	case agent.Digit:

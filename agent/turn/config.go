@@ -10,8 +10,9 @@ import (
 // telephone conversation.
 type Config struct {
 	// Confirm is how long the caller's voice must last, from the moment it was
-	// noticed, to open a turn and to cut the agent off. Until then the agent is
-	// only paused.
+	// noticed, to open a turn and to cut the agent off, when the detector does not
+	// confirm it earlier. Until then the agent is only paused. Longer than the
+	// detector takes, so that a detector that can tell a cough from a voice decides.
 	Confirm time.Duration
 	// ConfirmWords is how many words of an interim transcript do the same at once,
 	// also without voice. 0: none do.
@@ -58,11 +59,11 @@ const MaxKeyed = 64
 // MaxText bounds the words of one turn, in bytes. What is said beyond is dropped.
 const MaxText = 16 << 10
 
-// DefaultConfig is a turn that opens after 100 ms of voice and closes 0.6 s after
-// it, with a re-prompt every 10 s of silence, twice.
+// DefaultConfig is a turn that opens when a voice is confirmed, or has lasted for
+// 160 ms, and closes 0.6 s after it, with a re-prompt every 10 s of silence, twice.
 func DefaultConfig() Config {
 	return Config{
-		Confirm:         100 * time.Millisecond,
+		Confirm:         160 * time.Millisecond,
 		ConfirmWords:    2,
 		SpeechTimeout:   600 * time.Millisecond,
 		SentenceTimeout: 300 * time.Millisecond,

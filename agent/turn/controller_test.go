@@ -6,10 +6,27 @@ import (
 	"time"
 )
 
+// testConfig confirms a voice after 100 ms, which keeps the scripts round.
+func testConfig() Config {
+	cfg := DefaultConfig()
+	cfg.Confirm = 100 * time.Millisecond
+	return cfg
+}
+
 var turnCases = []struct {
 	name, script, want string
 	change             func(*Config)
 }{
+	{
+		name:   "a detector that is sure opens the turn at once, and cuts the agent off",
+		script: "1.00 reply\n 2.00 on\n 2.04 sure\n 3.00 off\n 3.65 final stop",
+		want:   "2.00 begin\n 2.00 pause\n 2.04 open by voice\n 2.04 stop by voice\n 3.60 finalize\n 3.65 close \"stop\"",
+	},
+	{
+		name:   "it is not asked about a sound that is over, nor twice",
+		script: "1.00 reply\n 2.00 on\n 2.05 off\n 2.06 sure\n 3.00 on\n 3.05 sure\n 3.06 sure\n 4.00 off\n 4.65 final stop",
+		want:   "2.00 begin\n 2.00 pause\n 2.05 finalize\n 2.05 resume\n 3.00 begin\n 3.00 pause\n 3.05 open by voice\n 3.05 stop by voice\n 4.60 finalize\n 4.65 close \"stop\"",
+	},
 	{
 		name:   "a turn closes at the final transcript that was asked for 0.6 s after the last sound",
 		script: "1.00 on 40\n 2.00 off 200\n 2.55 final book a table\n 3.00 tick",
@@ -259,7 +276,7 @@ var turnCases = []struct {
 func TestTurns(t *testing.T) {
 	for _, c := range turnCases {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := DefaultConfig()
+			cfg := testConfig()
 			if c.change != nil {
 				c.change(&cfg)
 			}
@@ -276,7 +293,7 @@ func TestTurns(t *testing.T) {
 func TestWhatATurnSays(t *testing.T) {
 	start := time.Unix(0, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	c := NewController(DefaultConfig(), start)
+	c := NewController(testConfig(), start)
 	c.Step(Input{Kind: ReplyBegan, At: at(0)})
 	c.Step(Input{Kind: VoiceOn, At: at(1000), Lag: 60 * time.Millisecond})
 	if c.Open() || !c.Speaking() {

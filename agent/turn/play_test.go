@@ -60,6 +60,8 @@ func parse(start time.Time, line string) (Input, error) {
 	switch event {
 	case "on":
 		in.Kind, in.Lag = VoiceOn, lag
+	case "sure":
+		in.Kind = VoiceConfirmed
 	case "off":
 		in.Kind, in.Lag = VoiceOff, lag
 	case "interim":

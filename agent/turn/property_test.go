@@ -70,7 +70,7 @@ func checkOrder(options uint64, events []byte) error {
 }
 
 func eventOf(b byte) Input {
-	in := Input{Kind: InputKind(b % 11), Lag: time.Duration(b) * time.Millisecond}
+	in := Input{Kind: InputKind(b % 12), Lag: time.Duration(b) * time.Millisecond}
 	switch in.Kind {
 	case Interim, Final:
 		in.Text = [...]string{"", "one", "one two", "yes.", " "}[int(b)/11%5]

@@ -32,6 +32,9 @@ const (
 	Hold
 	// Unhold: the hold is over.
 	Unhold
+	// VoiceConfirmed: the detector is sure that the sound of the last VoiceOn is a
+	// voice. Without it a sound becomes one when it has lasted for Config.Confirm.
+	VoiceConfirmed
 )
 
 // Input is something that happened.
@@ -129,6 +132,8 @@ func (c *Controller) Step(in Input) []Decision {
 		c.voiceOn(in.Lag)
 	case VoiceOff:
 		c.voiceOff(in.Lag)
+	case VoiceConfirmed:
+		c.voiceConfirmed()
 	case Interim:
 		c.interim(in.Text)
 	case Final:

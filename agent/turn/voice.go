@@ -51,6 +51,13 @@ func (c *Controller) voiceOff(lag time.Duration) {
 	}
 }
 
+// voiceConfirmed does what the passing of Config.Confirm would do later.
+func (c *Controller) voiceConfirmed() {
+	if c.voice && c.phase == candidate {
+		c.open(ByVoice)
+	}
+}
+
 // stretch ends the voice that is on at its last sound.
 func (c *Controller) stretch(end time.Time) {
 	c.voice = false

@@ -27,7 +27,7 @@ type verdict struct {
 	FarmCPU float64 `json:"farm_cpu_s"`
 }
 
-func judge(streams []*stream, window time.Duration) verdict {
+func judge(streams []*stream) verdict {
 	v := verdict{RateMin: 1e9}
 	var late []int64
 	for _, s := range streams {
@@ -36,7 +36,10 @@ func judge(streams []*stream, window time.Duration) verdict {
 		}
 		v.Streams++
 		v.Packets += len(s.arrived)
-		rate := float64(len(s.arrived)) / window.Seconds()
+		// Between first and last, so that a window of n seconds does not count one
+		// packet more or less by its edges.
+		last := len(s.arrived) - 1
+		rate := float64(last) / time.Duration(s.arrived[last].at-s.arrived[0].at).Seconds()
 		v.RateMin, v.RateMax = min(v.RateMin, rate), max(v.RateMax, rate)
 		own := schedule(s.arrived)
 		late = append(late, own...)
@@ -95,9 +98,9 @@ func (v *verdict) stall(a []arrival, late []int64) {
 		}
 		burst = max(burst, n)
 	}
-	back := int64(0)
-	for i := len(a) - 1; i >= end; i-- {
-		if late[i] > int64(5*time.Millisecond) {
+	back := a[len(a)-1].at - a[end].at
+	for i := end; i < len(a); i++ {
+		if late[i] <= int64(5*time.Millisecond) {
 			back = a[i].at - a[end].at
 			break
 		}

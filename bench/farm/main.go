@@ -62,7 +62,7 @@ func main() {
 	}
 	f := &farm{streams: streams, packet: loud()}
 	f.run(*warm, *window, *wait)
-	if err := json.NewEncoder(os.Stdout).Encode(judge(streams, *window)); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(judge(streams)); err != nil {
 		os.Exit(1)
 	}
 }

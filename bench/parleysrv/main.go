@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,10 +39,22 @@ func main() {
 	silent := flag.Bool("silent", false, "an agent that says nothing")
 	maxCalls := flag.Int("max", 20000, "limit of concurrent calls")
 	garbage := flag.Bool("garbage", false, "hold 200 MB live and make 100 MB/s of garbage")
+	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "parleysrv:", err)
+			os.Exit(1)
+		}
+		defer f.Close()
+		defer pprof.StopCPUProfile()
+	}
 	if err := run(*host, *port, *silent, *maxCalls, *garbage); err != nil {
 		fmt.Fprintln(os.Stderr, "parleysrv:", err)
-		os.Exit(1)
 	}
 }
 
