@@ -9,7 +9,7 @@ import (
 
 // linkBytes bounds the text and the address of a link: a bracket that nothing
 // closes is no reason to read a reply to its end.
-const linkBytes = 2000
+const linkBytes = 1000
 
 // Plain returns text without Markdown, to be spoken: the marks of emphasis,
 // headings, bullets, quotes, code and tables are gone, links are their text, the
