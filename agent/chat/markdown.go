@@ -269,8 +269,12 @@ func name(line string, i int) bool {
 
 // link returns the text of a link at the start of line, and how long it is.
 func link(line string) (size int, text string, ok bool) {
+	near := line[:min(len(line), linkBytes)]
+	if strings.IndexByte(near, ']') < 0 {
+		return 0, "", false
+	}
 	depth := 0
-	for i := range min(len(line), linkBytes) {
+	for i := range near {
 		switch line[i] {
 		case '[':
 			depth++
@@ -291,26 +295,23 @@ func link(line string) (size int, text string, ok bool) {
 
 // target is how long the "(address)" or "[reference]" at the start of line is.
 func target(line string) int {
-	if line == "" {
+	near := line[:min(len(line), linkBytes)]
+	switch {
+	case strings.HasPrefix(near, "["):
+		return strings.IndexByte(near, ']') + 1
+	case !strings.HasPrefix(near, "(") || strings.IndexByte(near, ')') < 0:
 		return 0
 	}
-	switch line[0] {
-	case '(':
-		depth := 0
-		for i := range min(len(line), linkBytes) {
-			switch line[i] {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-			if depth == 0 {
-				return i + 1
-			}
+	depth := 0
+	for i := range near {
+		switch near[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
 		}
-	case '[':
-		if end := strings.IndexByte(line[:min(len(line), linkBytes)], ']'); end >= 0 {
-			return end + 1
+		if depth == 0 {
+			return i + 1
 		}
 	}
 	return 0
