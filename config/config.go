@@ -9,6 +9,7 @@ import (
 
 	"parley/agent/cascade"
 	"parley/agent/echo"
+	"parley/agent/tts/flite"
 	"parley/agent/turn"
 	"parley/api"
 	"parley/call"
@@ -96,8 +97,7 @@ type STT struct {
 type TTS struct {
 	// Provider is one of Voices.
 	Provider string
-	// Voice names the speaker.
-	Voice string
+	flite.Config
 }
 
 // LLM is who thinks up the replies.
@@ -175,7 +175,7 @@ func Default() Config {
 		Turn:         turn.DefaultConfig(),
 		Conversation: Conversation{Config: cascade.DefaultConfig()},
 		STT:          STT{Provider: "pocketsphinx"},
-		TTS:          TTS{Provider: "flite", Voice: "slt"},
+		TTS:          TTS{Provider: "flite", Config: flite.DefaultConfig()},
 		LLM:          LLM{Provider: "script"},
 		Echo:         echo.DefaultConfig(),
 		API:          api.DefaultConfig(),

@@ -31,6 +31,7 @@ func (l *loader) validate() {
 	l.room("identity", c.Identity.Validate())
 	l.room("vad", c.VAD.Validate())
 	l.room("turn", c.Turn.Validate())
+	l.room("tts", c.TTS.Validate())
 	l.room("echo", c.Echo.Validate())
 	if c.LLM.Provider == "agent" {
 		l.room("agent", c.AgentConfig().Validate())

@@ -17,6 +17,7 @@ import (
 	"parley/agent/llm/script"
 	"parley/agent/stt"
 	"parley/agent/tts"
+	"parley/agent/tts/flite"
 	"parley/config"
 	"parley/media"
 	"parley/media/g711"
@@ -162,7 +163,7 @@ func (p *plugs) plugAgent(cfg *config.Config) error {
 	var err error
 	c.STT, err = p.recognizer(cfg.STT)
 	note(err)
-	c.TTS, err = p.speaker(cfg.TTS)
+	c.TTS, err = speaker(cfg.TTS)
 	note(err)
 	c.LLM, err = p.model(cfg)
 	note(err)
@@ -200,6 +201,14 @@ func (p *plugs) recognizer(cfg config.STT) (stt.Recognizer, error) {
 }
 
 // speaker makes what speaks words.
-func (p *plugs) speaker(cfg config.TTS) (tts.Voice, error) {
+func speaker(cfg config.TTS) (tts.Voice, error) {
+	switch cfg.Provider {
+	case "flite":
+		voice, err := flite.New(cfg.Config)
+		if err != nil {
+			return nil, fmt.Errorf("tts: %w", err)
+		}
+		return voice, nil
+	}
 	return nil, fmt.Errorf("tts.provider: no voice %q", cfg.Provider)
 }
