@@ -189,6 +189,9 @@ func TestMistakes(t *testing.T) {
 			`FILE:15: echo.buffer: 1ms is not between delay`,
 			`FILE:17: api.listen: "8080" is not host:port`,
 		}},
+		{why: "the conversation", text: "[conversation]\nreopen_tries = -1\nfiller_after = \"-1s\"\nno_audio = \"1ms\"\n", want: []string{
+			`FILE:2: conversation.reopen_tries: -1 is negative`, `FILE:3: conversation.filler_after: -1s is negative`, `FILE:4: conversation.no_audio: 1ms is neither`,
+		}},
 		{why: "one range error of rtp", text: "[rtp]\ndscp = 99\n", want: []string{`FILE:2: rtp.dscp: 99 is not in 0-63`}},
 		{why: "choices", text: "[llm]\nprovider = \"scrpt\"\n[stt]\nprovider = \"x\"\n[call]\ncodecs = [\"PCMU\", \"GSM\", \"PCMU\"]\n", want: []string{
 			`FILE:2: llm.provider: "scrpt", must be one of script, agent, echo; did you mean "script"?`,

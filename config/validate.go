@@ -6,6 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"parley/agent/llm"
+	"parley/agent/stt"
+	"parley/agent/tts"
+	"parley/agent/turn"
 )
 
 // validate asks every room what it thinks of its section.
@@ -54,30 +59,17 @@ func (l *loader) validate() {
 	if c.Call.InitialMediaTimeout > 0 && c.Call.MaxDuration > 0 && c.Call.MaxDuration < c.Call.InitialMediaTimeout {
 		l.wrong("call.max_duration", "is shorter than initial_media_timeout, which then never ends a call")
 	}
-	if slices.ContainsFunc(l.mistakes, func(m Mistake) bool { return strings.HasPrefix(m.Path, "conversation.") }) {
-		return
-	}
-	l.checkConversation()
+	l.room("conversation", c.checkConversation())
 }
 
-// checkConversation checks the bounds that cascade.Config states of the keys it
-// gives; the room itself can only be asked when its parts are there.
-func (l *loader) checkConversation() {
-	c := l.config.Conversation
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{{"first_sound", c.FirstSound}, {"reopen_pause", c.ReopenPause}} {
-		if d.d <= 0 {
-			l.wrong("conversation."+d.name, fmt.Sprintf("%v, must be more than 0", d.d))
-		}
-	}
-	if c.FillerAfter < 0 {
-		l.wrong("conversation.filler_after", fmt.Sprintf("%v, must not be negative", c.FillerAfter))
-	}
-	if c.ReopenTries < 0 {
-		l.wrong("conversation.reopen_tries", fmt.Sprintf("%d, must not be negative", c.ReopenTries))
-	}
+// checkConversation asks the room, which wants its parts to be there and checks
+// the keys of other sections too.
+func (c *Config) checkConversation() error {
+	out := c.Conversation.Config
+	out.STT, out.TTS, out.LLM = struct{ stt.Recognizer }{}, struct{ tts.Voice }{}, struct{ llm.Provider }{}
+	out.Turn = turn.DefaultConfig()
+	out.FirstToken = time.Second
+	return out.Validate()
 }
 
 // choice checks a name against those there are.
