@@ -13,8 +13,9 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # Least coverage in percent of the rooms where a mistake costs a call.
 FLOORS   := call=80,rtp=80,sip=80,agent=80
 SKIPPED  := out/skipped.txt
-# The suites with other people's telephones run by themselves: they are about time.
-SUITES   := ./test/peers/... ./test/sipp/...
+# What is about time runs by itself and without the race detector; the whole
+# gateway (e2e) runs both ways.
+SUITES   := ./test/e2e/... ./test/peers/... ./test/sipp/...
 UNITS     = $$($(GO) list ./... | grep -v -E '/test/(peers|sipp)(/|$$)')
 
 help: ## this list

@@ -1,6 +1,6 @@
 // Command tally reads the output of go test -json and shows what matters of it:
-// a line per package, all of a test that failed, and which tests were skipped and
-// why. It fails when a test did, or when a tree of packages is covered less than
+// a line per package, all of a test that failed, figures with their bars (lines
+// that begin with BAR), and which tests were skipped and why. It fails when a test did, or when a tree of packages is covered less than
 // a floor.
 //
 //	go test -json -coverprofile=cover.out ./... | tally -cover cover.out -floor call=80
@@ -101,6 +101,9 @@ func (t *tally) take(e event) {
 	switch e.Action {
 	case "output":
 		t.output[id] = append(t.output[id], e.Output)
+		if i := strings.Index(e.Output, "BAR "); i == 0 || i > 0 && strings.HasSuffix(e.Output[:i], ": ") {
+			fmt.Fprint(t.out, e.Output[i:])
+		}
 	case "build-output":
 		fmt.Fprint(t.out, e.Output)
 	case "build-fail":

@@ -10,6 +10,7 @@ import (
 const stream = `{"Action":"start","Package":"parley/rtp"}
 {"Action":"output","Package":"parley/rtp","Test":"TestA","Output":"=== RUN   TestA\n"}
 {"Action":"output","Package":"parley/rtp","Test":"TestA","Output":"    a_test.go:1: chatter\n"}
+{"Action":"output","Package":"parley/rtp","Test":"TestA","Output":"    a_test.go:5: BAR P1 0.2 <= 0.3 met\n"}
 {"Action":"pass","Package":"parley/rtp","Test":"TestA"}
 {"Action":"output","Package":"parley/rtp","Test":"TestB","Output":"=== RUN   TestB\n"}
 {"Action":"output","Package":"parley/rtp","Test":"TestB","Output":"    a_test.go:9: baresip is not installed\n"}
@@ -37,7 +38,7 @@ func TestRun(t *testing.T) {
 		want     []string
 		not      string
 	}{
-		{"passes quietly", stream, true, []string{"ok  \tparley/rtp", "1 passed, 0 failed, 1 skipped"}, "chatter"},
+		{"passes quietly", stream, true, []string{"ok  \tparley/rtp", "BAR P1 0.2 <= 0.3 met\n", "1 passed, 0 failed, 1 skipped"}, "chatter"},
 		{"shows what failed", stream + failing, false, []string{"c_test.go:3: wrong", "FAIL\tparley/sip", "1 passed, 1 failed"}, "chatter"},
 		{"what does not build fails", stream + unbuilt, false, []string{"syntax error"}, "chatter"},
 		{"passes on what is no JSON", "go: downloading x\n" + stream, true, []string{"go: downloading x"}, "chatter"},
