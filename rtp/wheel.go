@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -224,8 +223,7 @@ func (w *Wheel) run() {
 	defer close(w.stopped)
 	sleep := time.Sleep
 	if w.raw {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		takeThread()
 		sleep = preciseSleep
 	}
 	tick := w.cfg.Tick
