@@ -37,11 +37,13 @@ type Config struct {
 	RetryAfter time.Duration
 	// NAT says where requests of ours go when a peer's Contact looks wrong.
 	NAT NAT
+	// TLS is for listeners, trunks and connections that have none of their own.
+	TLS TLS
 }
 
 // Listener is one address to bind.
 type Listener struct {
-	// Network is "udp" or "tcp".
+	// Network is "udp", "tcp" or "tls".
 	Network string
 	// Addr is the address to bind, such as "0.0.0.0:5060", "[::]:5060" or
 	// "127.0.0.1:0".
@@ -50,6 +52,8 @@ type Listener struct {
 	// listener under another address than the one bound. Empty: the address the
 	// peer's packet was sent to.
 	Advertise string
+	// TLS is for this listener only. The zero value is Config.TLS.
+	TLS TLS
 }
 
 // NAT is a policy for sending requests to peers behind address translation.
@@ -95,8 +99,14 @@ func (c Config) Validate() error {
 		bad("listen: at least one address is needed")
 	}
 	for i, l := range c.Listen {
-		if l.Network != "udp" && l.Network != "tcp" {
-			bad("listen[%d].network: %q is not udp or tcp", i, l.Network)
+		switch l.Network {
+		case "udp", "tcp":
+		case "tls":
+			if err := l.TLS.or(c.TLS).validate(true); err != nil {
+				bad("listen[%d].tls: %v", i, err)
+			}
+		default:
+			bad("listen[%d].network: %q is not udp, tcp or tls", i, l.Network)
 		}
 		if _, err := netip.ParseAddrPort(l.Addr); err != nil {
 			bad("listen[%d].addr: %q is not ip:port", i, l.Addr)
@@ -124,6 +134,9 @@ func (c Config) Validate() error {
 	}
 	if c.RetryAfter < 0 || c.RetryAfter > time.Hour {
 		bad("retry_after: %v is not between 0 and 1h", c.RetryAfter)
+	}
+	if err := c.TLS.validate(false); err != nil {
+		bad("tls: %v", err)
 	}
 	switch c.NAT {
 	case NATAuto, NATAlways, NATNever:

@@ -4,7 +4,7 @@
 //
 // From the socket upwards:
 //
-//	listen.go udp.go tcp.go   sockets; one datagram or one framed message at a time, in order
+//	listen.go udp.go tcp.go   sockets, tls.go over TLS; one datagram or one framed message at a time, in order
 //	parse.go message.go       sipgo's parser, and what we read out of a message
 //	receive.go validate.go    one place that refuses what is wrong, before there is any state
 //	transaction.go client.go  server and client transactions (RFC 3261 section 17, RFC 6026)

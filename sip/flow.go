@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // flow is the way between one peer and us: over UDP a pair of addresses, over
-// TCP a connection. It is a value that does not change.
+// TCP and TLS a connection. It is a value that does not change.
 type flow struct {
 	lis    *listener
 	remote netip.AddrPort // where the message came from
@@ -16,12 +17,10 @@ type flow struct {
 }
 
 // transport is the name in Via, in upper case.
-func (f *flow) transport() string {
-	if f.conn != nil {
-		return "TCP"
-	}
-	return "UDP"
-}
+func (f *flow) transport() string { return strings.ToUpper(f.lis.cfg.Network) }
+
+// usable says that requests can be sent on it.
+func (f *flow) usable() bool { return f.conn == nil || !f.conn.gone.Load() }
 
 func (f *flow) reliable() bool { return f.conn != nil }
 
@@ -49,7 +48,11 @@ func (f *flow) sentBy() string {
 	if host == "" {
 		host = hostText(f.local.Addr())
 	}
-	if port == 0 {
+	switch {
+	case port != 0:
+	case f.lis.udp == nil && f.lis.tcp == nil:
+		port = int(f.local.Port()) // of the connection: nothing else can be reached
+	default:
 		port = int(f.lis.bound().Port())
 	}
 	return host + ":" + strconv.Itoa(port)

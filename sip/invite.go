@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"crypto/x509"
 	"net/netip"
 	"sync"
 	"time"
@@ -156,8 +157,17 @@ func (i *Invite) Header(name string) []string { return i.m.all(longName(name)) }
 // Source is where the INVITE came from.
 func (i *Invite) Source() netip.AddrPort { return i.m.flow.remote }
 
-// Transport is "udp" or "tcp".
+// Transport is "udp", "tcp" or "tls".
 func (i *Invite) Transport() string { return i.m.flow.lis.cfg.Network }
+
+// Certificate is the one that the peer showed on its TLS connection and that the
+// listener verified; nil when there is none.
+func (i *Invite) Certificate() *x509.Certificate {
+	if i.m.flow.conn == nil {
+		return nil
+	}
+	return i.m.flow.conn.certificate()
+}
 
 // Local is the address of ours that the peer sent to. It is never unspecified.
 func (i *Invite) Local() netip.AddrPort { return i.m.flow.local }
@@ -226,12 +236,26 @@ func (i *Invite) logFields() []zap.Field {
 
 // contact is our Contact in a dialog that m belongs to: the user that was called,
 // at the address that the peer reached or that is advertised, with the transport.
+// It is a sips URI only when the peer used one (RFC 3261 section 12.1.1): many
+// that speak TLS do not know sips.
 func contact(m *message) string {
-	user := ""
-	if u, err := ParseURI(m.uri); err == nil && plainUser(u.User) {
-		user = u.User + "@"
+	u, err := ParseURI(m.uri)
+	if err != nil {
+		u = URI{}
 	}
-	return "<sip:" + user + m.flow.sentBy() + ";transport=" + m.flow.lis.cfg.Network + ">"
+	return contactOf(m.flow, u.User, u.Scheme == "sips")
+}
+
+func contactOf(f *flow, user string, sips bool) string {
+	if plainUser(user) {
+		user += "@"
+	} else {
+		user = ""
+	}
+	if sips {
+		return "<sips:" + user + f.sentBy() + ">"
+	}
+	return "<sip:" + user + f.sentBy() + ";transport=" + f.lis.cfg.Network + ">"
 }
 
 // plainUser says that a user part needs no escapes and is no trouble for peers.

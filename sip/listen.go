@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,19 +12,21 @@ import (
 
 // Bound is an address that was bound.
 type Bound struct {
-	// Network is "udp" or "tcp".
+	// Network is "udp", "tcp" or "tls".
 	Network string
 	// Addr has the real port where the configuration had 0.
 	Addr netip.AddrPort
 }
 
-// listener is one bound address: either udp or tcp is set.
+// listener is one bound address: either udp or tcp is set. Neither is set for
+// connections of ours of a kind that we do not listen for.
 type listener struct {
 	cfg  Listener
 	host string // advertised, ready for a URI; empty: what the peer reached
 	port int    // advertised; 0: the bound one
 	udp  *udpSocket
-	tcp  net.Listener
+	tcp  net.Listener // over TLS too
+	tls  *tls.Config
 }
 
 func (l *listener) bound() netip.AddrPort {
@@ -51,6 +54,7 @@ func (s *Server) Listen() error {
 	}
 	var all []*listener
 	for _, cfg := range s.cfg.Listen {
+		cfg.TLS = cfg.TLS.or(s.cfg.TLS)
 		l, err := bind(cfg)
 		if err != nil {
 			for _, l := range all {
@@ -84,6 +88,11 @@ func bind(cfg Listener) (*listener, error) {
 	if cfg.Advertise != "" {
 		if l.host, l.port, err = splitAdvertise(cfg.Advertise); err != nil {
 			return nil, fmt.Errorf("sip: advertise: %w", err)
+		}
+	}
+	if cfg.Network == "tls" {
+		if l.tls, err = cfg.TLS.server(); err != nil {
+			return nil, err
 		}
 	}
 	if cfg.Network == "udp" {

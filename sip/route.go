@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -39,23 +40,26 @@ func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 			}
 		}
 	}
-	if h.flow.conn != nil && !h.flow.conn.gone.Load() {
+	if h.flow.conn != nil && h.flow.usable() {
 		return h, nil
 	}
 	if h.flow.conn == nil && len(h.routes) == 0 && (!reachable || d.s.behindNAT(next.URI.Host, h.flow.remote.Addr())) {
 		return h, nil
 	}
-	overTCP := h.flow.conn != nil || strings.EqualFold(next.URI.Params["transport"], "tcp")
+	network, t, names := h.flow.again(next.URI)
 	to, err := resolve(ctx, next.URI, h.flow.remote)
 	if err != nil {
 		d.s.noise.warn("resolve", "sip: next hop not found, using the source of the INVITE", append(d.logFields(), zap.Error(err))...)
 		to = h.flow.remote
 	}
 	h.to = to
-	if !overTCP {
+	if network == "udp" {
 		return h, nil
 	}
-	f, err := d.s.connect(ctx, to)
+	if a, err := ParseAddress(d.to); err == nil && a.URI.Host != "" {
+		names = append(names, a.URI.Host) // a Contact is often an address, where certificates are for the domain
+	}
+	f, err := d.s.connect(ctx, network, to, t, names)
 	switch {
 	case err == nil:
 		h.flow = f
@@ -65,6 +69,30 @@ func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 		h.to = h.flow.remote // over the UDP that is known to work
 	}
 	return h, nil
+}
+
+// again says how to reach a peer when this flow cannot be used: over what, with
+// which settings, and as whom. A call that came over TLS never goes on without.
+func (f *flow) again(u URI) (network string, t TLS, names []string) {
+	network, t = f.lis.cfg.Network, f.lis.cfg.TLS
+	if f.conn != nil {
+		t, names = f.conn.tls, slices.Clone(f.conn.names)
+	} else if want := transportOf(u); want != "" {
+		network = want
+	}
+	return network, t, append(names, u.Host)
+}
+
+// transportOf is the network that a URI asks for; empty when it leaves that open.
+func transportOf(u URI) string {
+	network := strings.ToLower(u.Params["transport"])
+	switch {
+	case u.Scheme == "sips" || network == "tls":
+		return "tls"
+	case network == "tcp" || network == "udp":
+		return network
+	}
+	return ""
 }
 
 // behindNAT says whether a Contact is to be disbelieved.
@@ -93,6 +121,9 @@ func resolve(ctx context.Context, u URI, like netip.AddrPort) (netip.AddrPort, e
 	port := u.Port
 	if port == 0 {
 		port = 5060
+		if transportOf(u) == "tls" {
+			port = 5061
+		}
 	}
 	host := u.Host
 	if m := u.Params["maddr"]; m != "" {

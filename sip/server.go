@@ -120,7 +120,7 @@ func (s *Server) stop(listeners []*listener) error {
 	}
 	s.mu.Lock()
 	for c := range s.conns {
-		c.close()
+		s.wg.Go(c.close) // a TLS connection says good-bye first, which may take time
 	}
 	s.mu.Unlock()
 	s.wg.Wait()

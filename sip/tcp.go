@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -23,9 +24,11 @@ const (
 	dialTimeout    = 5 * time.Second
 )
 
-// tcpConn is one connection, accepted or made.
+// tcpConn is one connection, accepted or made, over TCP or TLS.
 type tcpConn struct {
 	conn  net.Conn
+	tls   TLS          // to connect again with
+	names []string     // what the peer's certificate was verified for
 	calls atomic.Int32 // dialogs that count on this connection
 	mu    sync.Mutex   // held while writing: messages never mix
 	gone  atomic.Bool
@@ -69,7 +72,10 @@ func (s *Server) accept(ctx context.Context, l *listener) {
 			}
 			continue
 		}
-		c := &tcpConn{conn: conn}
+		c := &tcpConn{conn: conn, tls: l.cfg.TLS}
+		if l.tls != nil {
+			c.conn = tls.Server(conn, l.tls)
+		}
 		if !s.adopt(l, c) {
 			s.noise.warn("connections", "sip: connection refused", zap.String("rule", "max_connections"),
 				zap.String("peer", conn.RemoteAddr().String()))
@@ -95,7 +101,12 @@ func (s *Server) adopt(l *listener, c *tcpConn) bool {
 			delete(s.conns, c)
 			s.mu.Unlock()
 		}()
-		s.readTCP(s.tcpFlow(l, c))
+		f := s.tcpFlow(l, c)
+		if err := c.handshake(); err != nil {
+			s.noise.warn("handshake", "sip: TLS handshake failed", zap.String("peer", f.remote.String()), zap.Error(err))
+			return
+		}
+		s.readTCP(f)
 	})
 	return true
 }
@@ -183,27 +194,57 @@ func (s *Server) refuseFrame(f *flow, head []byte, err error) {
 	s.refuseMessage(f, m)
 }
 
-// connect opens a connection of ours, for a request inside a dialog whose own
-// connection is gone.
-func (s *Server) connect(ctx context.Context, to netip.AddrPort) (*flow, error) {
+// listenerFor is the listener that a connection or datagram of ours to the given
+// address belongs to: its address is in our Contact. For a network that we do not
+// listen on it is one without a socket, as long as that is no UDP.
+func (s *Server) listenerFor(network string, to netip.Addr) (*listener, error) {
 	s.mu.Lock()
-	var l *listener
-	for _, other := range s.listeners {
-		if other.tcp != nil {
-			l = other
-			break
+	defer s.mu.Unlock()
+	var second *listener
+	for _, l := range s.listeners {
+		if l.cfg.Network != network {
+			continue
+		}
+		if own := l.bound().Addr().Unmap(); own.Is4() == to.Unmap().Is4() {
+			return l, nil
+		} else if own.IsUnspecified() { // [::] speaks IPv4 too
+			second = l
 		}
 	}
-	s.mu.Unlock()
-	if l == nil {
-		return nil, fmt.Errorf("%w: no TCP listener", ErrTransport)
+	if second != nil {
+		return second, nil
+	}
+	if network == "udp" {
+		return nil, fmt.Errorf("%w: no UDP listener of the family of %v", ErrTransport, to)
+	}
+	return &listener{cfg: Listener{Network: network, TLS: s.cfg.TLS}}, nil
+}
+
+// connect opens a connection of ours over TCP or TLS. names are those that a
+// server's certificate may be for.
+func (s *Server) connect(ctx context.Context, network string, to netip.AddrPort, t TLS, names []string) (*flow, error) {
+	l, err := s.listenerFor(network, to.Addr())
+	if err != nil {
+		return nil, err
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTransport, err)
 	}
-	c := &tcpConn{conn: conn}
+	c := &tcpConn{conn: conn, tls: t, names: names}
+	if network == "tls" {
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		secured, err := secure(conn, t, names)
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("%w: TLS to %v: %w", ErrTransport, to, err)
+		}
+		c.conn = secured
+	}
 	if !s.adopt(l, c) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: too many connections", ErrTransport)

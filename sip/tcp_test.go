@@ -3,6 +3,7 @@ package sip
 import (
 	"context"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func TestTCPConnectionLimit(t *testing.T) {
 	if _, err := second.rd.ReadByte(); err == nil {
 		t.Error("a second connection")
 	}
-	if _, err := b.connect(t.Context(), b.tcp); err == nil {
+	if _, err := b.connect(t.Context(), "tcp", b.tcp, TLS{}, nil); err == nil {
 		t.Error("connect beyond the limit")
 	}
 }
@@ -117,10 +118,19 @@ func TestLargeResponse(t *testing.T) {
 	}
 }
 
-func TestNoTCPToConnectFrom(t *testing.T) {
+// Connections of ours need no listener; their own address is then the Contact.
+func TestConnectWithoutListener(t *testing.T) {
+	other := start(t, quiet)
 	b := start(t, quiet, func(c *Config) { c.Listen = c.Listen[:1] })
-	if _, err := b.connect(t.Context(), b.udp); err == nil {
-		t.Error("connect without a listener")
+	f, err := b.connect(t.Context(), "tcp", other.tcp, TLS{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.transport() != "TCP" || f.sentBy() != f.local.String() {
+		t.Errorf("%s %s", f.transport(), f.sentBy())
+	}
+	if _, err := b.listenerFor("udp", netip.IPv6Loopback()); err == nil {
+		t.Error("IPv6 over a socket for IPv4")
 	}
 }
 
