@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LatenessBounds are the upper bounds of the buckets of a Histogram; a last
+// latenessBounds are the upper bounds of the buckets of a Histogram; a last
 // bucket takes the rest.
 var latenessBounds = [...]time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, 750 * time.Microsecond,

@@ -19,7 +19,8 @@ type Stats struct {
 	// Duplicate and Reordered count packets that came again, and behind a later.
 	Duplicate, Reordered uint64
 	// Strange counts packets of sources other than the latched one, Probation
-	// those of a source that has yet to be believed. Neither is delivered.
+	// those of a source, an SSRC or a sequence space that had yet to be believed.
+	// Neither is delivered.
 	Strange, Probation uint64
 	// Malformed counts datagrams that are no RTP; WrongPT packets whose payload
 	// type is not in Flow.Accept; Empty those without payload; Muted those that
