@@ -9,7 +9,8 @@ import (
 // whole by Session.SetFlow.
 type Flow struct {
 	// Peer is where the SDP says packets are to go. With port 0 or an unspecified
-	// address nothing is sent until a source has latched.
+	// address nothing is sent until a source has latched. Another Peer than before
+	// holds only with Rearm.
 	Peer netip.AddrPort
 	// Send and Recv are our direction. Without Recv packets are counted but not
 	// given to the Handler.
