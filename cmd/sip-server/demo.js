@@ -233,15 +233,15 @@ function drawVoice(c, width, who, top) {
 }
 
 function drawWaits(c, width) {
-  let busy = -1, row = 0;
+  const taken = [-1, -1, -1]; // up to where each row is full
   for (const w of call.waits) {
     const a = x(w.from, width), b = x(w.to, width);
     const colour = w.kind === "barge-in" ? colours.alarm : colours.wait;
     c.font = "600 12px system-ui, sans-serif";
     const wide = c.measureText(w.text).width + 16;
-    row = Math.min(a, b) < busy ? 1 - row : 0;
-    busy = Math.max(busy, Math.max(b + wide, a));
-    const y = lanes.waits + 20 + row * 28;
+    const free = taken.findIndex((end) => end <= a), row = free < 0 ? taken.indexOf(Math.min(...taken)) : free;
+    taken[row] = b + wide;
+    const y = lanes.waits + 14 + row * 20;
     if (b + wide < 0 || a > width) continue;
     const top = w.kind === "answer" ? y - 6 : lanes.callerVoice + 8;
     c.strokeStyle = colour;

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,6 +50,7 @@ type callerReport struct {
 	Epoch                       time.Time
 	Invited, Answered           time.Duration
 	End                         phone.End
+	Asked, Answers              []audio.Span // what the caller said or pressed, what the agent said
 	Sent, Heard                 []audio.Mark
 	Said                        []callerSaid
 	LostSent, LostHeard         []time.Duration
@@ -168,18 +171,18 @@ func (k *caller) begin(s spoken) {
 // been silent for long enough that its end is certain.
 func (k *caller) measure(final bool) {
 	rule := audio.DefaultRule()
-	sent, heard := k.marks(), k.active.Log().Marks(phone.Heard)
-	if first := audio.Utterances(heard, rule); len(first) > 0 && !k.seen[-1] {
+	asked, answers := k.asked(), audio.Utterances(k.active.Log().Marks(phone.Heard), rule)
+	if len(answers) > 0 && !k.seen[-1] {
 		k.seen[-1] = true
-		k.say("reply", "greeting", first[0].Start, first[0].Start-k.report.Answered)
+		k.say("reply", "greeting", answers[0].Start, answers[0].Start-k.report.Answered)
 	}
-	for _, t := range audio.Turns(sent, heard, rule) {
-		if !k.seen[t.Answered.Start] && t.Latency > 0 {
+	for _, t := range audio.Replies(asked, answers) {
+		if !k.seen[t.Answered.Start] {
 			k.seen[t.Answered.Start] = true
 			k.say("reply", "", t.Answered.Start, t.Latency)
 		}
 	}
-	for _, b := range audio.BargeIns(sent, heard, rule) {
+	for _, b := range audio.Interruptions(asked, answers) {
 		if !k.seen[b.Caller.Start] && (final || k.phone.Now()-b.Agent.End > rule.Hang+100*time.Millisecond) {
 			k.seen[b.Caller.Start] = true
 			k.say("barge-in", "", b.Agent.End, b.Stop)
@@ -187,19 +190,18 @@ func (k *caller) measure(final bool) {
 	}
 }
 
-// marks are the caller's sounds; a key counts as one, because it asks for a reply
-// as a word does.
-func (k *caller) marks() []audio.Mark {
-	var out []audio.Mark
+// asked are the caller's utterances and, as spans without length, the keys, in
+// order of time. Of several keys in a row only the last can expect a reply.
+func (k *caller) asked() []audio.Span {
+	out := audio.Utterances(k.active.Log().Marks(phone.Sent), audio.DefaultRule())
+	last := uint32(0)
 	for _, p := range k.active.Log().Packets() {
-		switch {
-		case p.Direction != phone.Sent || p.Dropped:
-		case p.Digit != 0:
-			out = append(out, audio.Mark{At: p.At, Level: 0})
-		case p.Audio:
-			out = append(out, audio.Mark{At: p.At, Level: p.Level})
+		if p.Direction == phone.Sent && p.Digit != 0 && p.Timestamp != last {
+			last = p.Timestamp
+			out = append(out, audio.Span{Start: p.At, End: p.At})
 		}
 	}
+	slices.SortFunc(out, func(a, b audio.Span) int { return cmp.Compare(a.Start, b.Start) })
 	return out
 }
 
@@ -210,7 +212,8 @@ func (k *caller) write() error {
 	}
 	log := k.active.Log()
 	r := &k.report
-	r.Sent, r.Heard, r.Digits = k.marks(), log.Marks(phone.Heard), log.Digits(phone.Sent)
+	r.Sent, r.Heard, r.Digits = log.Marks(phone.Sent), log.Marks(phone.Heard), log.Digits(phone.Sent)
+	r.Asked, r.Answers = k.asked(), audio.Utterances(r.Heard, audio.DefaultRule())
 	for _, p := range log.Packets() {
 		switch {
 		case p.Direction == phone.Sent:
@@ -266,6 +269,7 @@ func (k *caller) said(packets []phone.Packet) []callerSaid {
 		}
 		out[i].Last = p.At
 	}
+	slices.SortFunc(out, func(a, b callerSaid) int { return cmp.Compare(a.First, b.First) })
 	return out
 }
 

@@ -111,21 +111,21 @@ func (n *narrator) since(at time.Time) string {
 // caller prints what the caller does and measures.
 func (n *narrator) caller(l callerLine) {
 	at := n.since(l.At)
-	ms := l.Latency.Round(time.Millisecond)
+	ms := inMS(l.Latency)
 	switch l.Type {
 	case "invited":
 		n.line(at, "caller", "calls %s", l.Text)
 	case "answered":
-		n.line(at, "measured", "answered after %v", ms)
+		n.line(at, "measured", "answered after %s", ms)
 	case "said":
 		n.line(at, "caller", "says “%s”", l.Text)
 	case "pressed":
 		n.line(at, "caller", "presses %s", l.Text)
 	case "reply":
-		what := map[bool]string{true: "greeting, %v after the answer", false: "reply, %v after the caller's last sound"}[l.Text == "greeting"]
+		what := map[bool]string{true: "greeting, %s after the answer", false: "reply, %s after the caller's last sound"}[l.Text == "greeting"]
 		n.line(at, "measured", what, ms)
 	case "barge-in":
-		n.line(at, "measured", "silent, %v after the caller's first sound over the agent", ms)
+		n.line(at, "measured", "silent, %s after the caller's first sound over the agent", ms)
 	case "ended":
 		n.line(at, "caller", "hears the end of the call")
 	}

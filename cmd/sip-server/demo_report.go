@@ -15,19 +15,14 @@ import (
 // since the INVITE.
 type timeline struct {
 	*demoResult
-	sent, heard []audio.Span
-	turns       []audio.Turn
-	bargeIns    []audio.BargeIn
+	turns    []audio.Turn
+	bargeIns []audio.BargeIn
 }
 
 // page is the call as the page shows it.
 func (r *demoResult) page() pageCall {
-	rule := audio.DefaultRule()
 	c := &r.caller
-	t := &timeline{
-		demoResult: r, sent: audio.Utterances(c.Sent, rule), heard: audio.Utterances(c.Heard, rule),
-		turns: audio.Turns(c.Sent, c.Heard, rule), bargeIns: audio.BargeIns(c.Sent, c.Heard, rule),
-	}
+	t := &timeline{demoResult: r, turns: audio.Replies(c.Asked, c.Answers), bargeIns: audio.Interruptions(c.Asked, c.Answers)}
 	p := pageCall{
 		Name: r.call.name, Sound: c.Sound, Length: t.at(c.End.At) + 0.3, Offset: t.at(c.Origin),
 		Marks:   []pageMark{{t.at(c.Answered), "answered"}, {t.at(c.End.At), "hung up"}},
@@ -157,8 +152,8 @@ func (t *timeline) asHeard(p *pageTurn) {
 
 func (t *timeline) waits() []pageWait {
 	var out []pageWait
-	if len(t.heard) > 0 {
-		first := t.heard[0].Start
+	if len(t.caller.Answers) > 0 {
+		first := t.caller.Answers[0].Start
 		out = append(out, pageWait{"answer", t.at(t.caller.Answered), t.at(first), "greeting " + inMS(first-t.caller.Answered)})
 	}
 	for _, turn := range t.turns {
@@ -174,7 +169,7 @@ func (t *timeline) waits() []pageWait {
 func (t *timeline) figures() []pageFigure {
 	c := &t.caller
 	share := func(lost, all int) string { return fmt.Sprintf("%.1f %%", 100*float64(lost)/float64(max(1, all))) }
-	out := []pageFigure{{"Answered after", fmt.Sprint((c.Answered - c.Invited).Milliseconds()), "ms"}}
+	out := []pageFigure{{"Answered after", strings.TrimSuffix(inMS(c.Answered-c.Invited), " ms"), "ms"}}
 	if n := len(t.turns); n > 0 {
 		var all []time.Duration
 		for _, turn := range t.turns {
@@ -230,4 +225,10 @@ func (t *timeline) events() []pageEvent {
 	return out
 }
 
-func inMS(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
+// inMS writes milliseconds, with a decimal when there are few.
+func inMS(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

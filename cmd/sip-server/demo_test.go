@@ -47,6 +47,8 @@ func goodCall(t *testing.T) *demoResult {
 	c.End = phone.End{ByPeer: true, At: seconds(18)}
 	c.Sent = marks([2]float64{4, 4.5}, [2]float64{7, 7.6}, [2]float64{11, 11.2}, [2]float64{14, 14.5})
 	c.Heard = marks([2]float64{1.4, 3}, [2]float64{5, 7.14}, [2]float64{8.2, 10}, [2]float64{11.6, 13}, [2]float64{15, 17})
+	c.Answers = audio.Utterances(c.Heard, audio.DefaultRule())
+	c.Asked = audio.Utterances(c.Sent, audio.DefaultRule())
 	c.LostSent, c.LostHeard, c.SentPackets, c.HeardPackets = []time.Duration{seconds(2)}, []time.Duration{seconds(3), seconds(5)}, 50, 100
 	c.Origin = seconds(1.1)
 	c.Said = []callerSaid{
@@ -90,6 +92,9 @@ func TestDemoIsContentWithAGoodCall(t *testing.T) {
 }
 
 func TestDemoFailsWhenTheCallDoes(t *testing.T) {
+	hear := func(r *demoResult, spans ...[2]float64) {
+		r.caller.Answers = audio.Utterances(marks(spans...), audio.DefaultRule())
+	}
 	for _, c := range []struct {
 		spoil func(*demoResult)
 		want  string
@@ -98,15 +103,15 @@ func TestDemoFailsWhenTheCallDoes(t *testing.T) {
 		{func(r *demoResult) { r.caller.Answered = seconds(9) }, "answered after 8s"},
 		{func(r *demoResult) { r.caller.End.ByPeer = false }, "did not hang up"},
 		{func(r *demoResult) { r.record().Cause = call.CauseMediaTimeout }, "media timeout"},
-		{func(r *demoResult) { r.caller.Heard = marks([2]float64{1.4, 3}) }, "no reply to “hours”"},
+		{func(r *demoResult) { hear(r, [2]float64{1.4, 3}) }, "no reply to “hours”"},
 		{func(r *demoResult) {
-			r.caller.Heard = marks([2]float64{5, 7.14}, [2]float64{8.2, 10}, [2]float64{18.9, 19.4})
+			hear(r, [2]float64{5, 7.14}, [2]float64{8.2, 10}, [2]float64{18.9, 19.4})
 		}, "the reply to “goodbye” came after 4.4s"},
 		{func(r *demoResult) {
-			r.caller.Heard = marks([2]float64{5, 7.9}, [2]float64{8.5, 10}, [2]float64{11.6, 13}, [2]float64{15, 17})
+			hear(r, [2]float64{5, 7.9}, [2]float64{8.5, 10}, [2]float64{11.6, 13}, [2]float64{15, 17})
 		}, "later than 600ms"},
 		{func(r *demoResult) {
-			r.caller.Heard = marks([2]float64{5, 6.8}, [2]float64{8.5, 10}, [2]float64{11.6, 13}, [2]float64{15, 17})
+			hear(r, [2]float64{5, 6.8}, [2]float64{8.5, 10}, [2]float64{11.6, 13}, [2]float64{15, 17})
 		}, "did not get to interrupt"},
 		{func(r *demoResult) {
 			for i := range r.journal {
@@ -252,13 +257,13 @@ func TestNarratorTellsTheCall(t *testing.T) {
 	n.agent(journalEntry{Record: &call.Record{Cause: call.CauseAgentHungUp, Ended: at(5)}})
 	want := "\nFirst call\n" +
 		"   0.00 s  caller    calls sip:a@b\n" +
-		"   0.01 s  measured  answered after 12ms\n" +
+		"   0.01 s  measured  answered after 12 ms\n" +
 		"   0.30 s  agent     says “Hello.”\n" +
-		"   0.40 s  measured  greeting, 388ms after the answer\n" +
+		"   0.40 s  measured  greeting, 388 ms after the answer\n" +
 		"   2.00 s  caller    says “hours”\n" +
 		"   3.00 s  agent     understands “hours”\n" +
-		"   3.50 s  measured  reply, 650ms after the caller's last sound\n" +
-		"   4.00 s  measured  silent, 140ms after the caller's first sound over the agent\n" +
+		"   3.50 s  measured  reply, 650 ms after the caller's last sound\n" +
+		"   4.00 s  measured  silent, 140 ms after the caller's first sound over the agent\n" +
 		"   5.00 s  gateway   agent hung up; 0 packets in, 0 out, 0 lost, 0 ms concealed, 0 barge-in, 0 digit\n"
 	if b.String() != want {
 		t.Errorf("%s", b.String())

@@ -47,11 +47,17 @@ type Turn struct {
 	Latency time.Duration
 }
 
-// Turns pairs the caller's utterances with the replies that followed them.
-// Utterances that the caller spoke on after, or ended while the agent was
-// speaking, have no reply of their own and are left out.
+// Turns pairs the caller's utterances with the replies that followed them; see
+// Replies.
 func Turns(sent, heard []Mark, rule Rule) []Turn {
-	asked, answers := Utterances(sent, rule), Utterances(heard, rule)
+	return Replies(Utterances(sent, rule), Utterances(heard, rule))
+}
+
+// Replies pairs what the caller said or pressed, in order of time, with the agent's
+// utterance that followed. What the caller spoke on after, or ended while the agent
+// was speaking, has no reply of its own and is left out. A key is a span without
+// length, where it went down.
+func Replies(asked, answers []Span) []Turn {
 	var out []Turn
 	for i, a := range asked {
 		for _, r := range answers {
@@ -80,12 +86,17 @@ type BargeIn struct {
 	Stop time.Duration
 }
 
-// BargeIns finds where the caller began to speak over the agent. Whether the agent
-// stopped because of it is for the reader to judge by Stop.
+// BargeIns finds where the caller began to speak over the agent; see Interruptions.
 func BargeIns(sent, heard []Mark, rule Rule) []BargeIn {
-	answers := Utterances(heard, rule)
+	return Interruptions(Utterances(sent, rule), Utterances(heard, rule))
+}
+
+// Interruptions finds what the caller said or pressed, in order of time, that began
+// while the agent was speaking. Whether the agent stopped because of it is for the
+// reader to judge by Stop.
+func Interruptions(asked, answers []Span) []BargeIn {
 	var out []BargeIn
-	for _, c := range Utterances(sent, rule) {
+	for _, c := range asked {
 		for _, a := range answers {
 			if a.Start < c.Start && c.Start < a.End {
 				out = append(out, BargeIn{Caller: c, Agent: a, Stop: a.End - c.Start})
