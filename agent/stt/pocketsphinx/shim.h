@@ -1,0 +1,25 @@
+//go:build cgo
+
+#ifndef PARLEY_POCKETSPHINX_SHIM_H
+#define PARLEY_POCKETSPHINX_SHIM_H
+
+#include <pocketsphinx.h>
+
+#define PARLEY_CEPSTRA 13
+
+// Makes a decoder from command-line words; NULL when the library refuses.
+ps_decoder_t *parley_decoder(int argc, char **argv);
+
+// Checks that a grammar can be parsed and made into a network; 0 when it can.
+int parley_check_grammar(const char *jsgf);
+
+// Sets the cepstral mean that the next utterance is normalised by, and how many
+// frames it counts for when that utterance updates it.
+void parley_set_mean(ps_decoder_t *d, const float *mean, int frames);
+void parley_get_mean(ps_decoder_t *d, float *mean);
+
+// Sums the acoustic scores and the frames of the words of the last hypothesis,
+// without silence and noises.
+void parley_score(ps_decoder_t *d, long *score, long *frames);
+
+#endif

@@ -1,0 +1,254 @@
+//go:build cgo
+
+package pocketsphinx
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/agent/stt"
+)
+
+// interimEvery is how much more of an utterance is decoded between two interim
+// results.
+const interimEvery = 100 * time.Millisecond
+
+// stream is the recognition of one call. Its goroutine owns the decoders.
+type stream struct {
+	recognizer *Recognizer
+	in         *intake
+	out        func(stt.Result)
+	ctx        context.Context
+	cancel     context.CancelFunc
+	done       chan struct{}
+
+	grammars, dictation *decoder // made when first needed
+	buf                 []int16
+}
+
+func newStream(ctx context.Context, r *Recognizer, e *expectation, out func(stt.Result)) *stream {
+	s := &stream{recognizer: r, in: newIntake(r.cfg, e), out: out, done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	go s.run()
+	return s
+}
+
+// Write implements stt.Stream. It costs a copy.
+func (s *stream) Write(pcm []int16) error { return s.in.write(pcm) }
+
+// Begin implements stt.Stream. Within an utterance it changes nothing.
+func (s *stream) Begin() { s.in.begin() }
+
+// Finalize implements stt.Stream.
+func (s *stream) Finalize() { s.in.finalize() }
+
+// Expect implements stt.Stream. A grammar with words that the dictionary does not
+// have is refused with an *UnknownWordsError, and the one before stays.
+func (s *stream) Expect(e stt.Expect) error {
+	checked, err := s.recognizer.expect(e)
+	if err != nil {
+		return err
+	}
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	if s.in.closed {
+		return ErrClosed
+	}
+	s.in.expect = checked
+	return nil
+}
+
+// Close implements stt.Stream. What was not recognised yet is not.
+func (s *stream) Close() error {
+	s.cancel()
+	s.in.close()
+	<-s.done
+	return nil
+}
+
+func (s *stream) run() {
+	defer close(s.done)
+	defer func() {
+		for _, d := range []*decoder{s.grammars, s.dictation} {
+			if d != nil {
+				d.free()
+			}
+		}
+	}()
+	defer s.in.close() // whoever writes to a stream whose context is over hears of it
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.in.wake:
+		}
+		for u := s.in.first(); u != nil && s.ctx.Err() == nil; u = s.in.first() {
+			if err := s.recognize(u); err != nil {
+				s.report(stt.Result{Err: err})
+				s.report(stt.Result{Final: true})
+			}
+			s.in.done(u)
+		}
+	}
+}
+
+// report gives a result to out, unless the stream is over.
+func (s *stream) report(r stt.Result) {
+	if s.ctx.Err() == nil {
+		s.out(r)
+	}
+}
+
+// decoder is the one for an expectation, ready to start.
+func (s *stream) decoder(e *expectation) (*decoder, error) {
+	cfg := s.recognizer.cfg
+	if e.grammar == "" {
+		if s.dictation == nil {
+			d, err := newDecoder(cfg, true)
+			if err != nil {
+				return nil, err
+			}
+			s.dictation = d
+		}
+		return s.dictation, nil
+	}
+	if s.grammars == nil {
+		d, err := newDecoder(cfg, false)
+		if err != nil {
+			return nil, err
+		}
+		s.grammars = d
+	}
+	return s.grammars, s.grammars.use(e.grammar, e.words, s.recognizer.dict)
+}
+
+// recognize decodes one utterance, from its first samples to its final result.
+//
+// It does so twice: as the words come, and once more when they have ended, with the
+// mean that the first decoding has found. That halves the errors of a call's first
+// utterances, and costs some 50 ms per second of speech before the final result.
+func (s *stream) recognize(u *utterance) error {
+	first, from, ended, _ := s.in.take(u, 0, s.buffer())
+	if ended && len(first) == 0 && from == 0 { // Finalize without Begin
+		s.report(stt.Result{Final: true})
+		return nil
+	}
+	d, err := s.decoder(u.expect)
+	if err != nil {
+		return err
+	}
+	mean := d.mean
+	if s.recognizer.cfg.Interims || u.expect.grammar == "" {
+		if err := s.live(d, u); err != nil {
+			return err
+		}
+	} else {
+		s.wait(u)
+	}
+	if u.expect.grammar == "" {
+		s.report(stt.Result{Final: true, Text: d.text()})
+		return nil
+	}
+	text, confidence, err := s.again(d, u)
+	if err != nil {
+		return err
+	}
+	if confidence < s.recognizer.cfg.Reject {
+		text = ""
+	}
+	if text == "" {
+		d.mean = mean // a cough says nothing about the caller's voice
+	}
+	s.report(stt.Result{Final: true, Text: text, Confidence: confidence})
+	return nil
+}
+
+// live decodes an utterance while it is spoken, with interim results.
+func (s *stream) live(d *decoder, u *utterance) error {
+	if err := d.start(); err != nil {
+		return err
+	}
+	defer d.end()
+	at, next, said := 0, 0, ""
+	step := int(interimEvery * Rate / time.Second)
+	for s.ctx.Err() == nil {
+		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
+		if lost {
+			s.report(stt.Result{Err: ErrDropped})
+		}
+		at = from + len(pcm)
+		d.feed(pcm)
+		if at >= next && s.recognizer.cfg.Interims {
+			next = at + step
+			if t := d.text(); t != said && !ended {
+				said = t
+				s.report(stt.Result{Text: t})
+			}
+		}
+		if ended {
+			return nil
+		}
+		if len(pcm) == 0 {
+			s.sleep()
+		}
+	}
+	return s.ctx.Err()
+}
+
+// wait waits for the end of an utterance.
+func (s *stream) wait(u *utterance) {
+	at := 0
+	for s.ctx.Err() == nil {
+		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
+		if lost {
+			s.report(stt.Result{Err: ErrDropped})
+		}
+		at = from + len(pcm)
+		if ended {
+			return
+		}
+		if len(pcm) == 0 {
+			s.sleep()
+		}
+	}
+}
+
+func (s *stream) sleep() {
+	select {
+	case <-s.ctx.Done():
+	case <-s.in.wake:
+	}
+}
+
+// again decodes all of an utterance that has ended. Without a decoding before, it
+// takes two.
+func (s *stream) again(d *decoder, u *utterance) (text string, confidence float64, err error) {
+	pcm := s.in.whole(u)
+	passes := 1
+	if !s.recognizer.cfg.Interims {
+		passes = 2
+	}
+	for range passes {
+		if err := d.start(); err != nil {
+			return "", 0, err
+		}
+		for at := 0; at < len(pcm) && s.ctx.Err() == nil; at += len(s.buffer()) {
+			d.feed(pcm[at:min(len(pcm), at+len(s.buffer()))])
+		}
+		d.end()
+		text, confidence = d.text(), d.confidence()
+	}
+	if err := s.ctx.Err(); err != nil {
+		return "", 0, fmt.Errorf("pocketsphinx: %w", err)
+	}
+	return text, confidence, nil
+}
+
+// buffer is the stream's for one piece of audio, 20 ms.
+func (s *stream) buffer() []int16 {
+	if s.buf == nil {
+		s.buf = make([]int16, Rate/50)
+	}
+	return s.buf
+}
