@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"parley/agent/cascade"
 	"parley/agent/llm/httpagent"
+	"parley/agent/stt/pocketsphinx"
 	"parley/rtp"
 	"parley/sip"
 )
@@ -17,12 +19,12 @@ import (
 // SIPConfig is the configuration of the SIP server.
 func (c *Config) SIPConfig() (sip.Config, error) {
 	out := c.SIP.Config
-	out.Listen = nil
+	out.Listen, out.TLS = nil, c.TLS.TLS
 	var errs []error
 	for _, s := range c.SIP.Listen {
 		network, addr, ok := strings.Cut(s, "://")
-		if _, err := netip.ParseAddrPort(addr); !ok || err != nil || network != "udp" && network != "tcp" {
-			errs = append(errs, fmt.Errorf("listen: %q, must be such as \"udp://0.0.0.0:5060\" or \"tcp://[::]:5060\"", s))
+		if _, err := netip.ParseAddrPort(addr); !ok || err != nil || !slices.Contains([]string{"udp", "tcp", "tls"}, network) {
+			errs = append(errs, fmt.Errorf("listen: %q, must be such as \"udp://0.0.0.0:5060\", \"tcp://[::]:5060\" or \"tls://0.0.0.0:5061\"", s))
 			continue
 		}
 		out.Listen = append(out.Listen, sip.Listener{Network: network, Addr: addr, Advertise: c.SIP.Advertise})
@@ -52,6 +54,14 @@ func (c *Config) RTPConfig() (rtp.Config, error) {
 		out.PortMin, out.PortMax = uint16(first), uint16(last)
 	}
 	return out, errors.Join(errs...)
+}
+
+// RecognizerConfig is the configuration of the embedded recogniser. An agent of
+// your own tells it no grammar, so it must take dictation then.
+func (c *Config) RecognizerConfig() pocketsphinx.Config {
+	out := c.STT.Config
+	out.Dictation = out.Dictation || c.LLM.Provider == "agent"
+	return out
 }
 
 // CascadeConfig is the configuration of the conversation, but for its parts.

@@ -9,6 +9,7 @@ import (
 
 	"parley/agent/cascade"
 	"parley/agent/echo"
+	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts/flite"
 	"parley/agent/turn"
 	"parley/api"
@@ -24,6 +25,7 @@ import (
 type Config struct {
 	Server       Server
 	SIP          SIP
+	TLS          TLS
 	RTP          RTP
 	Call         call.Config
 	Identity     identity.Config
@@ -52,12 +54,17 @@ type Server struct {
 
 // SIP is the signalling side.
 type SIP struct {
-	// Listen are the addresses to bind, as "udp://0.0.0.0:5060".
+	// Listen are the addresses to bind, as "udp://0.0.0.0:5060"; also tcp and tls.
 	Listen []string
 	// Advertise is host[:port] for Contact and Via when peers reach us under
 	// another address than the one bound. Empty: the address the peer reached.
 	Advertise string
 	sip.Config
+}
+
+// TLS is our certificate and whose we believe, for the tls:// addresses of SIP.
+type TLS struct {
+	sip.TLS `hide:"server_name"` // for connections of ours
 }
 
 // RTP is the media side.
@@ -88,9 +95,7 @@ type Conversation struct {
 type STT struct {
 	// Provider is one of Recognizers.
 	Provider string
-	// Model is the folder with the recogniser's models. Empty: where the system's
-	// package puts them.
-	Model string
+	pocketsphinx.Config
 }
 
 // TTS is the voice.
@@ -174,7 +179,7 @@ func Default() Config {
 		VAD:          VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
 		Turn:         turn.DefaultConfig(),
 		Conversation: Conversation{Config: cascade.DefaultConfig()},
-		STT:          STT{Provider: "pocketsphinx"},
+		STT:          STT{Provider: "pocketsphinx", Config: pocketsphinx.DefaultConfig()},
 		TTS:          TTS{Provider: "flite", Config: flite.DefaultConfig()},
 		LLM:          LLM{Provider: "script"},
 		Echo:         echo.DefaultConfig(),

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,10 +67,12 @@ func TestDefaultIsValid(t *testing.T) {
 func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 	c := Default()
 	for _, k := range keys(&c) {
-		value := map[string]string{"string": "x", "bool": "true", "int": "7", "int64": "7", "uint16": "7", "float64": "7", "slice": "a,b"}[k.value.Kind().String()]
+		value := map[string]string{"string": "x", "int": "7", "int64": "7", "uint16": "7", "float64": "7", "slice": "a,b"}[k.value.Kind().String()]
 		switch {
 		case k.value.Type() == durationType:
 			value = "7s"
+		case k.value.Kind() == reflect.Bool:
+			value = strconv.FormatBool(!k.value.Bool())
 		case k.value.Type() == reflect.TypeFor[Secret]():
 			value = "x"
 		case k.path() == "call.advertise":
@@ -188,6 +191,10 @@ func TestMistakes(t *testing.T) {
 			`FILE:12: vad: minimum level`,
 			`FILE:15: echo.buffer: 1ms is not between delay`,
 			`FILE:17: api.listen: "8080" is not host:port`,
+		}},
+		{why: "TLS without a certificate", text: "[sip]\nlisten = [\"tls://0.0.0.0:5061\", \"ws://0.0.0.0:80\"]\n", want: []string{`FILE:2: sip.listen: "ws://0.0.0.0:80", must be such as`}},
+		{why: "TLS with half a certificate", text: "[sip]\nlisten = [\"tls://0.0.0.0:5061\"]\n[tls]\ncert_file = \"a.pem\"\n", want: []string{
+			`FILE:2: sip.listen: listen[0].tls: cert_file and key_file belong together`, `FILE:4: tls.cert_file: cert_file and key_file belong together`,
 		}},
 		{why: "the conversation", text: "[conversation]\nreopen_tries = -1\nfiller_after = \"-1s\"\nno_audio = \"1ms\"\n", want: []string{
 			`FILE:2: conversation.reopen_tries: -1 is negative`, `FILE:3: conversation.filler_after: -1s is negative`, `FILE:4: conversation.no_audio: 1ms is neither`,

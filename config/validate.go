@@ -36,6 +36,7 @@ func (l *loader) validate() {
 	l.room("identity", c.Identity.Validate())
 	l.room("vad", c.VAD.Validate())
 	l.room("turn", c.Turn.Validate())
+	l.room("stt", c.RecognizerConfig().Validate())
 	l.room("tts", c.TTS.Validate())
 	l.room("echo", c.Echo.Validate())
 	if c.LLM.Provider == "agent" {
@@ -88,6 +89,11 @@ func (l *loader) room(section string, err error) {
 		if head, rest, ok := strings.Cut(text, ": "); ok && strings.IndexFunc(head, notWord) < 0 && !slices.Contains(l.names(section), head) {
 			text = rest // the room's own name
 		}
+		section := section
+		if head, rest, ok := strings.Cut(text, ": "); ok && slices.Contains(l.sections(), head) {
+			section, text = head, rest // a part of the room that has a section of its own
+		}
+		text = strings.ReplaceAll(text, "\n", "; ")
 		name := l.mentioned(section, text)
 		if name == "" {
 			l.wrong(section, text)
@@ -97,13 +103,15 @@ func (l *loader) room(section string, err error) {
 	}
 }
 
-// withoutName takes the key off the beginning of text, where its path will stand.
+// withoutName takes the key off the beginning of text, where its path will stand,
+// when its value follows.
 func withoutName(text, name string) string {
 	for _, form := range []string{name, strings.ReplaceAll(name, "_", " ")} {
-		for _, end := range []string{": ", " "} {
-			if rest, ok := strings.CutPrefix(text, form+end); ok {
-				return rest
-			}
+		if rest, ok := strings.CutPrefix(text, form+": "); ok {
+			return rest
+		}
+		if rest, ok := strings.CutPrefix(text, form+" "); ok && strings.IndexAny(rest, `"-0123456789`) == 0 {
+			return rest
 		}
 	}
 	return text

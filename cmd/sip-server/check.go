@@ -111,7 +111,8 @@ func checkPorts(cfg *config.Config) []error {
 
 // bindable says why addr cannot be bound.
 func bindable(network, addr string) error {
-	if network == "tcp" {
+	if network != "udp" {
+		network = "tcp"
 		l, err := net.Listen(network, addr)
 		if err != nil {
 			return err

@@ -85,6 +85,53 @@ func TestCheckTriesTheParts(t *testing.T) {
 	}
 }
 
+func TestEveryNameInTheConfigurationHasAPart(t *testing.T) {
+	base := config.Default()
+	base.VAD.Kind = "energy"
+	base.Agent.URL = "http://127.0.0.1:9/"
+	try := func(name string, change func(*config.Config)) {
+		cfg := base
+		change(&cfg)
+		p, err := plug(&cfg, zap.NewNop())
+		if err != nil {
+			if embeddedSpeech || !strings.Contains(err.Error(), "no speech inside") {
+				t.Errorf("%s: %v", name, err)
+			}
+			return
+		}
+		p.close()
+	}
+	for _, name := range config.Codecs {
+		try(name, func(c *config.Config) { c.LLM.Provider, c.Call.Codecs = "echo", []string{name} })
+	}
+	for _, name := range config.Models {
+		try(name, func(c *config.Config) { c.LLM.Provider = name })
+	}
+	for _, name := range config.Recognizers {
+		try(name, func(c *config.Config) { c.STT.Provider = name })
+	}
+	for _, name := range config.Voices {
+		try(name, func(c *config.Config) { c.TTS.Provider = name })
+	}
+}
+
+func TestPlugNamesTheKeyToChange(t *testing.T) {
+	for key, change := range map[string]func(*config.Config){
+		"call.codecs":  func(c *config.Config) { c.Call.Codecs = []string{"GSM"} },
+		"vad.weights":  func(c *config.Config) { c.VAD.Weights = "/nonexistent" },
+		"llm.provider": func(c *config.Config) { c.LLM.Provider = "oracle" },
+		"stt.provider": func(c *config.Config) { c.STT.Provider = "ear" },
+		"tts.provider": func(c *config.Config) { c.TTS.Provider = "mouth" },
+		"script.file":  func(c *config.Config) { c.Script.File = "/nonexistent" },
+	} {
+		cfg := config.Default()
+		change(&cfg)
+		if _, err := plug(&cfg, zap.NewNop()); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
 func TestCheckTriesPorts(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"parley/agent/llm/httpagent"
 	"parley/agent/llm/script"
 	"parley/agent/stt"
+	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
 	"parley/agent/tts/flite"
 	"parley/config"
@@ -161,13 +162,16 @@ func (p *plugs) plugAgent(cfg *config.Config) error {
 		}
 	}
 	var err error
-	c.STT, err = p.recognizer(cfg.STT)
+	c.STT, err = p.recognizer(cfg)
 	note(err)
 	c.TTS, err = speaker(cfg.TTS)
 	note(err)
 	c.LLM, err = p.model(cfg)
 	note(err)
 	if len(errs) > 0 {
+		if !embeddedSpeech {
+			errs = append(errs, errors.New("this build has no speech inside: run deploy/install-deps.sh build and build with CGO_ENABLED=1, or set llm.provider = \"echo\" to try the line"))
+		}
 		return errors.Join(errs...)
 	}
 	p.about = append(p.about, zap.String("stt", cfg.STT.Provider), zap.String("tts", cfg.TTS.Provider+"/"+cfg.TTS.Voice))
@@ -196,8 +200,20 @@ func (p *plugs) model(cfg *config.Config) (llm.Provider, error) {
 }
 
 // recognizer makes what hears words.
-func (p *plugs) recognizer(cfg config.STT) (stt.Recognizer, error) {
-	return nil, fmt.Errorf("stt.provider: no recogniser %q", cfg.Provider)
+func (p *plugs) recognizer(cfg *config.Config) (stt.Recognizer, error) {
+	switch cfg.STT.Provider {
+	case "pocketsphinx":
+		c := cfg.RecognizerConfig()
+		r, err := pocketsphinx.New(c)
+		if err != nil {
+			return nil, fmt.Errorf("stt: %w", err)
+		}
+		if c.Dictation {
+			p.notes = append(p.notes, "pocketsphinx takes dictation: a third of the words will be wrong and each call takes 250 MB; good for trying things out, not for callers")
+		}
+		return r, nil
+	}
+	return nil, fmt.Errorf("stt.provider: no recogniser %q", cfg.STT.Provider)
 }
 
 // speaker makes what speaks words.
