@@ -10,11 +10,11 @@ type band struct {
 	scale int32 // of the quantizer (DET)
 	log   int32 // its logarithm (NB)
 
-	a [3]int32 // poles, 1 and 2
-	b [7]int32 // zeros, 1 to 6
-	d [7]int32 // quantized differences, newest first
-	r [3]int32 // reconstructed samples, newest first
-	p [3]int32 // partly reconstructed samples, newest first
+	a1, a2 int32    // poles
+	b      [6]int32 // zeros
+	d      [6]int32 // quantized differences doubled, newest first
+	r1, r2 int32    // reconstructed samples doubled, newest first
+	p1, p2 int32    // partly reconstructed samples, newest first
 }
 
 func newLow() band  { return band{scale: 32} }
@@ -44,74 +44,55 @@ func antilog(log, shift int32) int32 {
 // adapt takes a quantized difference into the predictor and predicts the next
 // sample (block 4 of the Recommendation).
 func (n *band) adapt(d int32) {
-	n.d[0] = d
-	n.r[0] = clamp16(n.s + d)  // RECONS
-	n.p[0] = clamp16(n.sz + d) // PARREC
-	n.poles()
-	n.zeros()
-	n.r[2], n.r[1] = n.r[1], n.r[0] // DELAYA
-	n.p[2], n.p[1] = n.p[1], n.p[0]
-	n.predict()
+	r := clamp16(n.s + d)  // RECONS
+	p := clamp16(n.sz + d) // PARREC
+	n.poles(p)
+	n.zeros(d)
+	n.r2, n.r1 = n.r1, clamp16(2*r)
+	n.p2, n.p1 = n.p1, p
+	poles := clamp16(n.a1*n.r1>>15 + n.a2*n.r2>>15) // FILTEP
+	n.s = clamp16(poles + n.sz)                     // PREDIC
 }
 
-// poles adapts the pole coefficients (UPPOL2, UPPOL1).
-func (n *band) poles() {
-	same1 := n.p[0]>>15 == n.p[1]>>15
-	same2 := n.p[0]>>15 == n.p[2]>>15
-	w := clamp16(n.a[1] << 2)
-	if same1 {
-		w = min(-w, 32767)
+// poles adapts the pole coefficients to the partly reconstructed sample p (UPPOL2,
+// UPPOL1).
+func (n *band) poles(p int32) {
+	second, first := clamp16(n.a1<<2), int32(-192)
+	if (p^n.p1)>>31 == 0 {
+		second, first = min(-second, 32767), 192
 	}
-	second := w >> 7
-	if same2 {
+	second = second>>7 + n.a2*32512>>15
+	if (p^n.p2)>>31 == 0 {
 		second += 128
 	} else {
 		second -= 128
 	}
-	second = min(max(second+n.a[2]*32512>>15, -12288), 12288)
-
-	first := n.a[1] * 32640 >> 15
-	if same1 {
-		first += 192
-	} else {
-		first -= 192
-	}
-	limit := clamp16(15360 - second)
-	n.a[1], n.a[2] = min(max(clamp16(first), -limit), limit), second
+	n.a2 = min(max(second, -12288), 12288)
+	limit := clamp16(15360 - n.a2)
+	n.a1 = min(max(n.a1*32640>>15+first, -limit), limit)
 }
 
-// zeros adapts the zero coefficients and moves the differences on (UPZERO).
-func (n *band) zeros() {
-	d0 := n.d[0]
-	var by int32
-	if d0 != 0 {
-		by = 128
+// zeros adapts the zero coefficients to d, moves the differences on and sums up
+// what the zeros predict (UPZERO, DELAYA, FILTEZ), in one pass from the oldest.
+func (n *band) zeros(d int32) {
+	newest := clamp16(2 * d)
+	by := int32(128)
+	if d == 0 {
+		by = 0
 	}
-	for i := 6; i >= 1; i-- {
-		v := n.b[i] * 32640 >> 15
-		if (n.d[i]^d0)>>15 == 0 {
-			v += by
-		} else {
-			v -= by
+	sum := int32(0)
+	for i := len(n.b) - 1; i >= 0; i-- {
+		differ := (n.d[i] ^ newest) >> 31 // -1 when the signs do, else 0
+		b := clamp16(n.b[i]*32640>>15 + (by ^ differ) - differ)
+		n.b[i] = b
+		next := newest
+		if i > 0 {
+			next = n.d[i-1]
 		}
-		n.b[i] = clamp16(v)
-		// The place i-1 is looked at next and is still of before.
-		if i < 6 {
-			n.d[i+1] = n.d[i]
-		}
+		n.d[i] = next
+		sum = clamp16(sum + b*next>>15)
 	}
-	n.d[1] = d0
-}
-
-// predict makes the next prediction (FILTEP, FILTEZ, PREDIC).
-func (n *band) predict() {
-	sp := clamp16(n.a[1]*clamp16(2*n.r[1])>>15 + n.a[2]*clamp16(2*n.r[2])>>15)
-	var sz int32
-	for i := 6; i >= 1; i-- {
-		sz = clamp16(sz + n.b[i]*clamp16(2*n.d[i])>>15)
-	}
-	n.sz = sz
-	n.s = clamp16(sp + sz)
+	n.sz = sum
 }
 
 // quantizeLow is the code of six bits for a difference (QUANTL).
