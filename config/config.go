@@ -151,7 +151,7 @@ type Log struct {
 // The names that the keys of the same meaning take.
 var (
 	// Codecs may stand in call.codecs.
-	Codecs = []string{"PCMU", "PCMA"}
+	Codecs = []string{"PCMU", "PCMA", "G722"}
 	// Detectors: auto is silero where its weights are found, else energy.
 	Detectors = []string{"auto", "energy", "silero"}
 	// Recognizers may stand in stt.provider.

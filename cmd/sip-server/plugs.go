@@ -22,6 +22,7 @@ import (
 	"parley/config"
 	"parley/media"
 	"parley/media/g711"
+	"parley/media/g722"
 	"parley/media/vad"
 	"parley/media/vad/silero"
 )
@@ -82,6 +83,8 @@ func codecs(names []string) ([]media.Codec, error) {
 			out = append(out, g711.PCMU())
 		case "PCMA":
 			out = append(out, g711.PCMA())
+		case "G722":
+			out = append(out, g722.G722())
 		default:
 			return nil, fmt.Errorf("call.codecs: no codec %q", name)
 		}
