@@ -219,7 +219,12 @@ func (c *Call) run() {
 	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
 		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.codec), zap.Duration("setup", setup))
 
-	stopDialog := context.AfterFunc(c.dialog.Context(), func() { c.end(context.Cause(c.dialog.Context())) })
+	stopDialog := context.AfterFunc(c.dialog.Context(), func() {
+		c.end(context.Cause(c.dialog.Context()))
+		// The peer's port may belong to another call of its by now: nothing more is
+		// sent, however long the agent takes to leave.
+		c.rtp.Close()
+	})
 	defer stopDialog()
 	stopWatchdogs := c.watch()
 	defer stopWatchdogs()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -92,6 +94,44 @@ func TestACallBothWaysAndItsRecord(t *testing.T) {
 	if share, _ := audio.ToneShare(c.Log().Stereo().Right, 8000, 440); share < 0.9 {
 		t.Errorf("the phone heard 440 Hz with a share of %.2f, want 0.9", share)
 	}
+}
+
+// quiet listens where a phone listened and fails when anything comes (BR-152).
+func quiet(t *testing.T, local netip.AddrPort) {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(local))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	var buf [2048]byte
+	if n, from, err := conn.ReadFrom(buf[:]); err == nil {
+		t.Errorf("%d bytes from %v after the BYE was answered", n, from)
+	}
+}
+
+func TestNothingIsSentAfterTheEndThoughTheAgentLingers(t *testing.T) {
+	g := startGateway(t, nil)
+	leave := make(chan struct{})
+	g.agent.does(func(ctx context.Context, s *fakeSession) error {
+		for ctx.Err() == nil {
+			_ = s.call.Speaker.Say(ctx, sine(440, 8000, time.Second))
+		}
+		<-leave
+		return context.Cause(ctx)
+	})
+	c := dial(t, ringUp(t, phone.Config{}), g.uri)
+	if err := c.WaitAgentSpeaking(within(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	local := c.Log().Packets()[0].Local
+	if err := c.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, local)
+	close(leave)
+	g.seen.awaitEnd(t)
 }
 
 func TestTheAgentHangsUp(t *testing.T) {
