@@ -145,6 +145,13 @@ func newParts(url string, texts ...string) *parts {
 	return p
 }
 
+// slow is a recogniser that takes its time for one utterance.
+func slow(text string, d time.Duration) *stttest.Fake {
+	f := &stttest.Fake{}
+	f.Add(stttest.Utterance{Text: text, Confidence: 0.9, Delay: d})
+	return f
+}
+
 // plug puts the conversation into the gateway under a name.
 func (p *parts) plug(t *testing.T, g *gateway, name string) {
 	t.Helper()

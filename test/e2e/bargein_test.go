@@ -50,7 +50,7 @@ const thinks = 300 * time.Millisecond
 // TestBargeIn cuts replies off at random instants, by voice and by key, and holds
 // what the gateway says about it against the phone's capture.
 func TestBargeIn(t *testing.T) {
-	const calls, together = 30, 5
+	const calls, atOnce = 30, 5
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	b := &bargeIns{t: t, random: rand.New(rand.NewPCG(seed, 7))}
@@ -63,20 +63,11 @@ func TestBargeIn(t *testing.T) {
 	b.g = startGateway(t, func(c *call.Config, _ *sip.Config) { c.MaxCalls = calls })
 	b.probe = newProbe(t)
 	begin := time.Now()
-	jobs := make(chan *interrupted)
-	var wait sync.WaitGroup
-	for range together {
-		wait.Go(func() {
-			for job := range jobs {
-				t.Run(job.name, job.run)
-			}
-		})
+	plans := make([]*interrupted, calls)
+	for i := range plans {
+		plans[i] = b.plan(i)
 	}
-	for i := range calls {
-		jobs <- b.plan(i)
-	}
-	close(jobs)
-	wait.Wait()
+	together(t, atOnce, calls, func(i int) string { return plans[i].name }, func(t *testing.T, i int) { plans[i].run(t) })
 	b.report(time.Since(begin))
 }
 
@@ -110,7 +101,7 @@ type interrupted struct {
 }
 
 func (b *bargeIns) plan(i int) *interrupted {
-	instant := func() time.Duration { return time.Duration(60+b.random.IntN(3000)) * time.Millisecond }
+	instant := func() time.Duration { return time.Duration(60+b.random.IntN(2400)) * time.Millisecond }
 	return &interrupted{
 		bargeIns: b, number: i, name: fmt.Sprintf("call%d", i), voice: instant(), key: instant(),
 		with: interruptions[b.random.IntN(len(interruptions))],

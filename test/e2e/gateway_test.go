@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -120,6 +119,15 @@ func (g *gateway) serve(name string, a agent.Opener) {
 
 func (g *gateway) uri(name string) string {
 	return fmt.Sprintf("sip:%s@%v", name, g.sip.Addrs()[0].Addr)
+}
+
+// warm waits until the gateway answers, so that all its own goroutines run.
+func warm(t *testing.T, g *gateway) {
+	t.Helper()
+	wait(t, "the gateway answers", patience, func(ctx context.Context) error {
+		_, err := newPhone(t, phone.Config{}).Options(ctx, g.uri("ping"))
+		return err
+	})
 }
 
 // CallStarted implements call.Observer.
@@ -247,8 +255,23 @@ func eventually(t *testing.T, within time.Duration, what string, met func() bool
 	}
 }
 
-// idleConnections drops what the default client keeps.
-func idleConnections() { http.DefaultClient.CloseIdleConnections() }
+// together runs n tests, so many at a time: they spend their time waiting, so the
+// number of processors does not matter.
+func together(t *testing.T, limit, n int, name func(i int) string, run func(t *testing.T, i int)) {
+	jobs := make(chan int, n)
+	for i := range n {
+		jobs <- i
+	}
+	close(jobs)
+	var all sync.WaitGroup
+	for range limit {
+		all.Go(func() {
+			for i := range jobs {
+				t.Run(name(i), func(t *testing.T) { run(t, i) })
+			}
+		})
+	}
+	all.Wait()
+}
 
-// words counts, and joins single spaces.
 func words(text string) []string { return strings.Fields(text) }

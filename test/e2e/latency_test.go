@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,33 +22,27 @@ func TestTurnLatency(t *testing.T) {
 	probe := newProbe(t)
 	speechTimeout := newParts("http://unused").cascade.Turn.SpeechTimeout
 	var waited figures
-	var wait sync.WaitGroup
-	for i := range calls {
-		wait.Go(func() {
-			t.Run(fmt.Sprint("call", i), func(t *testing.T) {
-				p := newParts(agent.URL, "one", "two", "three", "four", "five") // none ends a sentence
-				name := fmt.Sprint("latency", i)
-				p.plug(t, g, name)
-				on := newPhone(t, phone.Config{Number: fmt.Sprintf("+1415555020%d", i)})
-				c := dial(t, on, g.uri(name))
-				for n := range turns {
-					asks(t, c, speechLike(500*time.Millisecond, uint64(i*turns+n)))
-				}
-				hangUp(t, c)
-				pairs := audio.Turns(c.Log().Marks(phone.Sent), c.Log().Marks(phone.Heard), audio.DefaultRule())
-				if len(pairs) != turns {
-					t.Fatalf("%d turns on the log, want %d", len(pairs), turns)
-				}
-				for _, pair := range pairs {
-					// The wait for the caller to go on is the gateway's own choice; what
-					// the machine takes counts only where something is to be done.
-					taken := probe.taken(on.Wall(pair.Answered.Start-3*packet), on.Wall(pair.Answered.Start))
-					waited.add(pair.Latency, taken)
-				}
-			})
-		})
-	}
-	wait.Wait()
+	together(t, calls, calls, func(i int) string { return fmt.Sprint("call", i) }, func(t *testing.T, i int) {
+		p := newParts(agent.URL, "one", "two", "three", "four", "five") // none ends a sentence
+		name := fmt.Sprint("latency", i)
+		p.plug(t, g, name)
+		on := newPhone(t, phone.Config{Number: fmt.Sprintf("+1415555020%d", i)})
+		c := dial(t, on, g.uri(name))
+		for n := range turns {
+			asks(t, c, speechLike(500*time.Millisecond, uint64(i*turns+n)))
+		}
+		hangUp(t, c)
+		pairs := audio.Turns(c.Log().Marks(phone.Sent), c.Log().Marks(phone.Heard), audio.DefaultRule())
+		if len(pairs) != turns {
+			t.Fatalf("%d turns on the log, want %d", len(pairs), turns)
+		}
+		for _, pair := range pairs {
+			// The wait for the caller to go on is the gateway's own choice; what
+			// the machine takes counts only where something is to be done.
+			taken := probe.taken(on.Wall(pair.Answered.Start-3*packet), on.Wall(pair.Answered.Start))
+			waited.add(pair.Latency, taken)
+		}
+	})
 	const ms = time.Millisecond
 	waited.hold(t, "turn latency as heard", bar{speechTimeout + 60*ms, speechTimeout + 120*ms, 0.95, speechTimeout + 45*ms})
 }
