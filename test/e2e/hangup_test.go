@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestTheCallerHangsUpAtAnyInstant(t *testing.T) {
 	})
 	g := startGateway(t, nil)
 	warm(t, g)
+	probe := newProbe(t)
 	idle := g.wheel.Stats()
 	before := goleak.IgnoreCurrent()
 	states := map[string]*atomic.Int64{}
@@ -66,9 +68,7 @@ func TestTheCallerHangsUpAtAnyInstant(t *testing.T) {
 		if record.Cause != call.CauseCallerHungUp || record.Error != "" {
 			t.Errorf("ended by %q %s", record.Cause, record.Error)
 		}
-		if errs := of(events, agent.EventError); len(errs) > 0 {
-			t.Errorf("a hang-up is no error: %+v", errs)
-		}
+		noErrors(t, probe, events)
 		if all := of(events, agent.EventState); len(all) > 0 {
 			states[all[len(all)-1].Reason].Add(1)
 		}
@@ -87,6 +87,19 @@ func TestTheCallerHangsUpAtAnyInstant(t *testing.T) {
 		if n.Load() == 0 {
 			t.Errorf("no call ended while %q", state)
 		}
+	}
+}
+
+// noErrors fails when there are complaints, but for those about a stall of the whole
+// process that was truly there.
+func noErrors(t *testing.T, p *probe, events []agent.Event) {
+	t.Helper()
+	for _, e := range of(events, agent.EventError) {
+		if stall := p.taken(e.At.Add(-30*time.Second), e.At); strings.Contains(e.Reason, "fell behind") && stall > 300*time.Millisecond {
+			t.Logf("the machine took %v: %s", stall, e.Reason)
+			continue
+		}
+		t.Errorf("complaint: %s", e.Reason)
 	}
 }
 

@@ -111,6 +111,9 @@ func (p *Process) WaitFor(text string, within time.Duration) {
 	}
 }
 
+// Signal sends the program a signal.
+func (p *Process) Signal(s syscall.Signal) error { return p.command.Process.Signal(s) }
+
 // Wait returns the program's exit status when it has ended.
 func (p *Process) Wait(within time.Duration) (int, error) {
 	select {
