@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,8 +76,8 @@ func checkCall(r *demoResult) []error {
 		if s.Key != "" {
 			what = "key " + s.Key
 		}
-		if s.Key != "" && i+1 < len(c.Said) && c.Said[i+1].Key != "" && c.Said[i+1].First-s.Last < time.Second {
-			continue // one of several keys
+		if s.Key != "" && (r.spokeDuring(s.First) || i+1 < len(c.Said) && c.Said[i+1].Key != "" && c.Said[i+1].First-s.Last < time.Second) {
+			continue // its reply cannot be told from the speech before, or it is one of several keys
 		}
 		if t, ok := replyTo(turns, s); !ok {
 			bad("no reply to %s", what)
@@ -85,6 +86,11 @@ func checkCall(r *demoResult) []error {
 		}
 	}
 	return errs
+}
+
+// spokeDuring tells whether the agent was heard then.
+func (r *demoResult) spokeDuring(at time.Duration) bool {
+	return slices.ContainsFunc(r.caller.Answers, func(a audio.Span) bool { return a.Start < at && at < a.End })
 }
 
 // replyTo finds the turn that something said belongs to.

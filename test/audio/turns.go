@@ -91,14 +91,15 @@ func BargeIns(sent, heard []Mark, rule Rule) []BargeIn {
 	return Interruptions(Utterances(sent, rule), Utterances(heard, rule))
 }
 
-// Interruptions finds what the caller said or pressed, in order of time, that began
-// while the agent was speaking. Whether the agent stopped because of it is for the
-// reader to judge by Stop.
+// Interruptions finds what the caller said, in order of time, that began while the
+// agent was speaking. Whether the agent stopped because of it is for the reader to
+// judge by Stop. Keys are left out: the reply to a key comes so soon after the stop
+// that no pause between the two would be seen.
 func Interruptions(asked, answers []Span) []BargeIn {
 	var out []BargeIn
 	for _, c := range asked {
 		for _, a := range answers {
-			if a.Start < c.Start && c.Start < a.End {
+			if c.Length() > 0 && a.Start < c.Start && c.Start < a.End {
 				out = append(out, BargeIn{Caller: c, Agent: a, Stop: a.End - c.Start})
 				break
 			}
