@@ -18,6 +18,7 @@ type counters struct {
 	peerSSRC                                    atomic.Uint32
 	latched                                     atomic.Bool
 	remote                                      atomic.Pointer[netip.AddrPort]
+	reports                                     reportCounters
 }
 
 func (c *counters) snapshot() Stats {
@@ -32,6 +33,7 @@ func (c *counters) snapshot() Stats {
 		Jitter:       time.Duration(c.jitter.Load()),
 		LastReceived: time.Duration(c.lastReceived.Load()), MaxGap: time.Duration(c.maxGap.Load()),
 		PeerSSRC: c.peerSSRC.Load(), Latched: c.latched.Load(),
+		Reports: c.snapshotReports(),
 	}
 	if r := c.remote.Load(); r != nil {
 		st.Remote = *r

@@ -12,6 +12,13 @@ type Flow struct {
 	// address nothing is sent until a source has latched. Another Peer than before
 	// holds only with Rearm.
 	Peer netip.AddrPort
+	// RTCP is where the SDP says that RTCP goes, when it does not share the RTP port.
+	// Without it, and without Mux, no RTCP is sent.
+	RTCP netip.AddrPort
+	// Mux says that RTCP shares the RTP port (RFC 5761) and goes where RTP goes.
+	Mux bool
+	// Extended says that the peer wants VoIP metrics (RFC 3611).
+	Extended bool
 	// Send and Recv are our direction. Without Recv packets are counted but not
 	// given to the Handler.
 	Send, Recv bool

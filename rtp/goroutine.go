@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // PacketConn is the part of net.UDPConn that the goroutine driver needs.
@@ -56,21 +57,23 @@ type connSocket struct {
 	done sync.WaitGroup
 
 	written, read atomic.Uint32 // how many, ever
-	ring          [queued]datagram
-	held          bool // the wheel has the oldest
+	ring          []datagram
+	held          bool      // the wheel has the oldest
+	heldAt        time.Time // its arrival
 }
 
 type datagram struct {
 	b    []byte
 	from netip.AddrPort
+	at   time.Time
 }
 
-func bindPacketConn(w *Wheel, port uint16) (socket, error) {
+func bindPacketConn(w *Wheel, port uint16, queue uint32) (socket, error) {
 	conn, err := w.listen(netip.AddrPortFrom(w.cfg.Addr, port))
 	if err != nil {
 		return nil, err
 	}
-	c := &connSocket{conn: conn}
+	c := &connSocket{conn: conn, ring: make([]datagram, queue)}
 	if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {
 		c.addr = unmap(a.AddrPort())
 	}
@@ -96,12 +99,12 @@ func (c *connSocket) readAll() {
 			n = 0
 		}
 		at := c.written.Load()
-		if at-c.read.Load() == queued {
+		if at-c.read.Load() == uint32(len(c.ring)) {
 			continue
 		}
-		d := &c.ring[at%queued]
+		d := &c.ring[at%uint32(len(c.ring))]
 		d.b = append(d.b[:0], b[:n]...)
-		d.from = unmap(from)
+		d.from, d.at = unmap(from), time.Now()
 		c.written.Store(at + 1)
 	}
 }
@@ -117,8 +120,16 @@ func (c *connSocket) recv() ([]byte, netip.AddrPort, bool) {
 		return nil, netip.AddrPort{}, false
 	}
 	c.held = true // given back at the next recv
-	d := &c.ring[at%queued]
+	d := &c.ring[at%uint32(len(c.ring))]
+	c.heldAt = d.at
 	return d.b, d.from, true
+}
+
+func (c *connSocket) age() time.Duration {
+	if !c.held {
+		return 0
+	}
+	return time.Since(c.heldAt)
 }
 
 func (c *connSocket) send(b []byte, to netip.AddrPort) bool {

@@ -88,7 +88,7 @@ func TestAPortOfAnotherProcessIsPassedOver(t *testing.T) {
 			}
 			defer w.Close()
 			taken := listen(t, w).Local().Port()
-			err = func() error { _, err := w.bind(w, taken); return err }()
+			err = func() error { _, err := w.bind(w, taken, queued); return err }()
 			if !busy(err) {
 				t.Errorf("binding %d again: %v", taken, err)
 			}
@@ -102,7 +102,7 @@ func TestSendingToTheWrongFamilyIsAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sock, err := w.bind(w, 0)
+		sock, err := w.bind(w, 0, queued)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +204,7 @@ func (k *scripted) recv() (b []byte, from netip.AddrPort, ok bool) {
 func (k *scripted) send([]byte, netip.AddrPort) bool { return true }
 func (k *scripted) local() netip.AddrPort            { return netip.AddrPort{} }
 func (k *scripted) close()                           {}
+func (k *scripted) age() time.Duration               { return 0 }
 
 // BenchmarkTurn turns sessions that each receive a packet and send one.
 func BenchmarkTurn(b *testing.B) {

@@ -28,7 +28,7 @@ func (s *Session) drain(now time.Duration) {
 			continue
 		}
 		if kind := parse(b, &s.packet); kind != kindRTP {
-			s.reject(kind)
+			s.reject(kind, b, from, f)
 			continue
 		}
 		if s.admit(f, from, now) && s.sequenced(f, now) {
@@ -47,10 +47,10 @@ func (s *Session) dropStale() {
 	}
 }
 
-func (s *Session) reject(k kind) {
+func (s *Session) reject(k kind, b []byte, from netip.AddrPort, f *Flow) {
 	switch k {
 	case kindRTCP:
-		s.count.rtcp.Add(1)
+		s.muxed(b, from, f)
 	case kindSTUN:
 		s.count.stun.Add(1)
 	default:

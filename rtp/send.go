@@ -80,7 +80,7 @@ func (s *Session) slot(f *Flow, now time.Duration) {
 	o.ts += step(f)
 	to := s.latch.destination(f.Asymmetric)
 	s.publish(to)
-	if !f.Send || !to.IsValid() || s.closed.Load() {
+	if !f.Send || !to.IsValid() || s.closed.Load() || s.control.left {
 		o.mark, o.owed = true, 0
 		return
 	}

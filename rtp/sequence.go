@@ -34,6 +34,8 @@ type sequence struct {
 	received uint64 // in this space
 	lost     uint64 // in former spaces
 
+	reportedExpected, reportedReceived int64 // as of the last report
+
 	suspected bool // the next two describe the packet that would confirm
 	nextSSRC  uint32
 	nextSeq   uint16
@@ -100,6 +102,24 @@ func (q *sequence) lostSoFar() uint64 {
 		return q.lost
 	}
 	return q.lost + uint64(max(0, q.highest-q.base+1-int64(q.received)))
+}
+
+// report is a report block on the present space, without LSR and DLSR; not when
+// nothing came since the last (RFC 3550 sections 6.4 and A.3).
+func (q *sequence) report() (b reportBlock, ok bool) {
+	received := int64(q.received)
+	if !q.started || received == q.reportedReceived {
+		return b, false
+	}
+	expected := q.highest - q.base + 1
+	due, lost := expected-q.reportedExpected, (expected-q.reportedExpected)-(received-q.reportedReceived)
+	q.reportedExpected, q.reportedReceived = expected, received
+	if due > 0 && lost > 0 {
+		b.fraction = uint8(min(255, lost<<8/due))
+	}
+	b.ssrc, b.highest, b.jitter = q.ssrc, uint32(q.highest), uint32(q.jitter>>4)
+	b.lost = int32(min(1<<23-1, max(-1<<23, expected-received)))
+	return b, true
 }
 
 // time updates the interarrival jitter of RFC 3550 sections 6.4.1 and A.8.

@@ -38,6 +38,7 @@ type Session struct {
 	latch   latch
 	seq     sequence
 	out     sender
+	control control
 	packet  Packet // handed to the Handler
 	resync  bool   // a new space began with a packet that was not delivered
 }
@@ -50,6 +51,7 @@ func newSession(w *Wheel, sock socket, port uint16) *Session {
 		// RFC 3550 section 5.1 wants all three random.
 		out: sender{ssrc: rand.Uint32(), seq: uint16(rand.Uint32()), ts: rand.Uint32(), mark: true},
 	}
+	s.control.name()
 	return s
 }
 
@@ -60,7 +62,7 @@ func (s *Session) Local() netip.AddrPort { return s.local }
 // SetFlow replaces what was agreed; it holds from the next packet on. It may be
 // called at any time, also before Join.
 func (s *Session) SetFlow(f Flow) {
-	f.Peer = unmap(f.Peer)
+	f.Peer, f.RTCP = unmap(f.Peer), unmap(f.RTCP)
 	s.flow.Store(&f)
 	if f.Rearm {
 		// After the flow, so that whoever sees the number sees the peer too. A
@@ -102,7 +104,7 @@ func (s *Session) Err() error {
 }
 
 // Close takes the session off the wheel, closes its socket and puts the port into
-// quarantine. Nothing is sent after the call began, and no Handler method runs
+// quarantine. Nothing is sent after the call began, not even an RTCP BYE (see Bye), and no Handler method runs
 // after it returned, two ticks later at most. It may be called again, but not from
 // a Handler: it waits for the wheel.
 func (s *Session) Close() {
@@ -124,6 +126,9 @@ func (s *Session) Close() {
 		}
 	}
 	s.sock.close()
+	if sock := s.control.sock.Load(); sock != nil {
+		(*sock).close()
+	}
 	s.wheel.forget(s)
 }
 
@@ -138,6 +143,9 @@ func (s *Session) turn(tick, now time.Duration) (ok bool) {
 	s.drain(now)
 	s.handler.Turn(now)
 	s.slots(tick, now)
+	if now >= s.control.due {
+		s.reports(now)
+	}
 	return true
 }
 
@@ -149,6 +157,7 @@ func (s *Session) current(now time.Duration) *Flow {
 	if f != s.seen || armed != s.armed {
 		if armed != s.armed || s.seen == nil {
 			s.latch.arm(f.Peer, now)
+			s.control.rearm()
 		}
 		s.seen, s.armed = f, armed
 	}

@@ -1,12 +1,18 @@
 package rtp
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // socket is a bound UDP port, as the wheel uses it: no method blocks.
 type socket interface {
 	// recv takes the next datagram; b is valid until the next recv on the wheel.
 	// A datagram too long for the buffer is empty.
 	recv() (b []byte, from netip.AddrPort, ok bool)
+	// age is how long ago the datagram that recv gave last had arrived, as well as
+	// the system can tell.
+	age() time.Duration
 	// send says whether the system took the datagram.
 	send(b []byte, to netip.AddrPort) bool
 	// local is the bound address.
@@ -18,5 +24,6 @@ type socket interface {
 // maxDatagram is the longest datagram received whole.
 const maxDatagram = 2048
 
-// binder makes sockets for a wheel. Port 0 is any.
-type binder func(w *Wheel, port uint16) (socket, error)
+// binder makes sockets for a wheel. Port 0 is any; queue, a power of two, is how
+// many datagrams wait for the wheel where it is not the system that keeps them.
+type binder func(w *Wheel, port uint16, queue uint32) (socket, error)

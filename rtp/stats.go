@@ -26,7 +26,8 @@ type Stats struct {
 	// type is not in Flow.Accept; Empty those without payload; Muted those that
 	// came while Flow.Recv was false.
 	Malformed, WrongPT, Empty, Muted uint64
-	// RTCP and STUN count datagrams of these protocols on the RTP port.
+	// RTCP and STUN count datagrams of these protocols on the RTP port; see Reports
+	// for what RTCP said, on either port.
 	RTCP, STUN uint64
 	// Stale counts what had come before Join.
 	Stale uint64
@@ -47,6 +48,8 @@ type Stats struct {
 	// LastReceived is Wheel.Now of the last accepted packet, 0 for none; MaxGap
 	// the longest time between two.
 	LastReceived, MaxGap time.Duration
+	// Reports is what RTCP says.
+	Reports Reports
 }
 
 // WheelStats are the figures of a wheel since it began.

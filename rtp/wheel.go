@@ -57,7 +57,8 @@ type Wheel struct {
 // no lock that the wheel could wait for.
 type command struct {
 	session *Session
-	join    Handler       // nil: leave
+	join    Handler       // nil: say BYE, or leave
+	bye     chan struct{} // closed when BYE was said
 	left    chan struct{} // closed when it has left
 	next    *command
 }
@@ -91,7 +92,7 @@ func newWheel(cfg Config, options ...Option) (*Wheel, error) {
 	if cfg.PortMin != 0 {
 		w.ports = newPorts(cfg.PortMin, cfg.PortMax, cfg.Quarantine)
 	}
-	probe, err := w.bind(w, 0)
+	probe, err := w.bind(w, 0, queued)
 	if err != nil {
 		return nil, fmt.Errorf("rtp: cannot bind %v: %w (is it an address of this machine?)", cfg.Addr, err)
 	}
@@ -124,7 +125,7 @@ func (w *Wheel) choose() error {
 func (w *Wheel) Listen() (*Session, error) {
 	var sock socket
 	bind := func(port uint16) (err error) {
-		sock, err = w.bind(w, port)
+		sock, err = w.bind(w, port, queued)
 		return err
 	}
 	var port uint16
@@ -296,6 +297,11 @@ func (w *Wheel) obey() {
 			w.join(c.session, c.join)
 			continue
 		}
+		if c.bye != nil {
+			c.session.goodbye()
+			close(c.bye)
+			continue
+		}
 		w.leave(c.session)
 		close(c.left)
 	}
@@ -310,6 +316,7 @@ func (w *Wheel) join(s *Session, h Handler) {
 	w.sessions = append(w.sessions, s)
 	w.turning.Store(int64(len(w.sessions)))
 	s.dropStale()
+	s.control.begin(h, w.Now())
 }
 
 func (w *Wheel) leave(s *Session) {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +27,10 @@ type rawSocket struct {
 	w    *Wheel // for its buffer
 	name unix.RawSockaddrInet6
 	size uint32
+	seen unix.Timespec
 }
 
-func bindRaw(w *Wheel, port uint16) (socket, error) {
+func bindRaw(w *Wheel, port uint16, _ uint32) (socket, error) {
 	addr := w.cfg.Addr
 	wide := !addr.Is4()
 	c, err := openRaw(w, wide, port)
@@ -116,6 +118,17 @@ func (c *rawSocket) recv() ([]byte, netip.AddrPort, bool) {
 	}
 	four := (*unix.RawSockaddrInet4)(unsafe.Pointer(&c.name))
 	return b[:n], netip.AddrPortFrom(netip.AddrFrom4(four.Addr), fromNetwork(&four.Port)), true
+}
+
+// age asks when the system took the datagram from the network. The first question
+// is answered with now, and makes it keep the times of those to come.
+func (c *rawSocket) age() time.Duration {
+	_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(c.fd), unix.SIOCGSTAMPNS, uintptr(unsafe.Pointer(&c.seen)))
+	if errno != 0 {
+		return 0
+	}
+	// The clock of the stamps may be set at any time: no packet waits for longer.
+	return min(time.Second, max(0, time.Duration(time.Now().UnixNano()-c.seen.Nano())))
 }
 
 func (c *rawSocket) send(b []byte, to netip.AddrPort) bool {
