@@ -2,15 +2,23 @@ package pocketsphinx
 
 import "math"
 
-// The score per frame at which speech of the grammar and other sounds are equally
-// likely, and how fast that changes. Measured on recordings of people over G.711:
-// human_test.go holds on to it.
+// The difference of score per frame at which speech of the grammar is as likely as
+// other sounds, and how fast that changes. Measured on recordings of people over
+// G.711; human_test.go holds on to it.
 const (
-	evenScore  = -60.0
-	scoreScale = 5.0
+	evenScore  = 2.0
+	scoreScale = 2.0
 )
 
-// confidence turns a score per frame into a figure between 0 and 1.
-func confidence(perFrame float64) float64 {
+// leastFrames keeps a click from counting as a word that fits very well.
+const leastFrames = 10
+
+// confidence tells how likely the words are what was said, from the score of the
+// words and the score of a loop of phones that fits any speech, over the loop's
+// frames of speech. Of words that are not in the grammar, and of coughs, the loop
+// makes much better sense. The score includes the silences: a grammar that cannot
+// explain a sound calls it one.
+func confidence(words, loop, frames int) float64 {
+	perFrame := float64(words-loop) / float64(max(frames, leastFrames))
 	return 1 / (1 + math.Exp((evenScore-perFrame)/scoreScale))
 }

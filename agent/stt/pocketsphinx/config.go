@@ -30,8 +30,6 @@ var (
 	// ErrDropped is in a Result when an utterance lost audio: it was longer than
 	// Config.MaxUtterance, or too many waited for a decoder that fell behind.
 	ErrDropped = errors.New("pocketsphinx: audio was dropped")
-	// ErrDictation is the error for an empty grammar when Config.Dictation is off.
-	ErrDictation = errors.New("pocketsphinx: no grammar was given and dictation is off")
 )
 
 // UnknownWordsError is the error for a grammar with words that the dictionary does
@@ -77,7 +75,7 @@ func DefaultConfig() Config {
 		LanguageModel: filepath.Join(dir, "en-us.lm.bin"),
 		Telephone:     true,
 		Interims:      true,
-		Reject:        0.3,
+		Reject:        0.4,
 		PreRoll:       400 * time.Millisecond,
 		MaxUtterance:  15 * time.Second,
 	}

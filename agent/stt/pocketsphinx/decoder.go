@@ -36,8 +36,14 @@ var telephoneMean = [C.PARLEY_CEPSTRA]float32{
 // updates it.
 const meanFrames = 200
 
-// grammarName is what the decoder calls its one search.
-const grammarName = "expect"
+// The names of the decoder's searches.
+const (
+	grammarSearch = "expect"
+	loopSearch    = "loop"
+)
+
+// phones are those of the model, without silence.
+const phones = "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH"
 
 // decoder is one of the library's. It belongs to one goroutine.
 type decoder struct {
@@ -53,10 +59,9 @@ func newDecoder(cfg Config, dictation bool) (*decoder, error) {
 	if dictation {
 		args = append(args, "-lm", cfg.LanguageModel, "-dict", cfg.Dictionary)
 	} else {
-		// The words' scores are only comparable from one utterance to the next when
-		// all of the model's states are computed. The insertion penalty keeps loops
-		// such as <digit>+ from stuttering.
-		args = append(args, "-compallsen", "yes", "-wip", "0.0001", "-beam", "1e-80", "-pbeam", "1e-80", "-wbeam", "1e-60")
+		// Scores are relative to the best of the states that were computed, so two
+		// searches can only be compared when all are.
+		args = append(args, "-compallsen", "yes")
 	}
 	if cfg.Telephone {
 		f, err := adaptationFile()
@@ -77,6 +82,12 @@ func newDecoder(cfg Config, dictation bool) (*decoder, error) {
 		return nil, fmt.Errorf("pocketsphinx: the library refuses the model %s", cfg.Model)
 	}
 	d := &decoder{ps: ps, words: map[string]bool{}}
+	if !dictation {
+		if err := d.makeLoop(); err != nil {
+			d.free()
+			return nil, err
+		}
+	}
 	if cfg.Telephone {
 		d.mean = telephoneMean
 	} else {
@@ -120,13 +131,38 @@ func (d *decoder) use(jsgf string, words []string, dict *dictionary) error {
 	if err := d.learn(words, dict); err != nil {
 		return err
 	}
-	name, g := C.CString(grammarName), C.CString(jsgf)
-	defer C.free(unsafe.Pointer(name))
-	defer C.free(unsafe.Pointer(g))
-	if C.ps_set_jsgf_string(d.ps, name, g) != 0 || C.ps_set_search(d.ps, name) != 0 {
-		return errors.New("pocketsphinx: the library refuses the grammar")
+	// The insertion penalty keeps loops such as <digit>+ from stuttering.
+	if err := d.search(grammarSearch, jsgf, 1e-4, 1e-80, 1e-60); err != nil {
+		return err
 	}
 	d.grammar = jsgf
+	return nil
+}
+
+// makeLoop makes the search that accepts any sound of the language.
+func (d *decoder) makeLoop() error {
+	var names []string
+	var words [][2]string
+	for _, p := range strings.Fields(phones) {
+		n := "_" + strings.ToLower(p)
+		names = append(names, n)
+		words = append(words, [2]string{n, p})
+	}
+	if err := d.add(words); err != nil {
+		return err
+	}
+	jsgf := "#JSGF V1.0; grammar loop; public <loop> = ( " + strings.Join(names, " | ") + " )+ ;"
+	return d.search(loopSearch, jsgf, 1e-2, 1e-20, 1e-10)
+}
+
+// search makes or replaces one of the decoder's searches.
+func (d *decoder) search(name, jsgf string, penalty, beam, wordBeam float64) error {
+	n, g := C.CString(name), C.CString(jsgf)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(g))
+	if C.parley_grammar(d.ps, n, g, C.double(penalty), C.double(beam), C.double(wordBeam)) != 0 {
+		return errors.New("pocketsphinx: the library refuses the grammar")
+	}
 	return nil
 }
 
@@ -146,10 +182,15 @@ func (d *decoder) learn(words []string, dict *dictionary) error {
 			add = append(add, [2]string{name, phones})
 		}
 	}
-	for i, a := range add {
+	return d.add(add)
+}
+
+// add adds words with their phones.
+func (d *decoder) add(words [][2]string) error {
+	for i, a := range words {
 		w, p := C.CString(a[0]), C.CString(a[1])
 		update := C.int(0)
-		if i == len(add)-1 { // rebuilds the searches, once
+		if i == len(words)-1 { // rebuilds the searches, once
 			update = 1
 		}
 		rc := C.ps_add_word(d.ps, w, p, update)
@@ -162,8 +203,16 @@ func (d *decoder) learn(words []string, dict *dictionary) error {
 	return nil
 }
 
-// start begins a decoding that is normalised by the call's mean.
-func (d *decoder) start() error {
+// start begins a decoding with one of the searches, or with the only one when none
+// is named. It is normalised by the call's mean.
+func (d *decoder) start(search string) error {
+	if search != "" {
+		n := C.CString(search)
+		defer C.free(unsafe.Pointer(n))
+		if C.ps_set_search(d.ps, n) != 0 {
+			return errors.New("pocketsphinx: the library has lost the grammar")
+		}
+	}
 	C.ps_start_stream(d.ps)
 	C.parley_set_mean(d.ps, (*C.float)(&d.mean[0]), meanFrames)
 	if C.ps_start_utt(d.ps) != 0 {
@@ -178,10 +227,12 @@ func (d *decoder) feed(pcm []int16) {
 	}
 }
 
-// end ends the decoding and keeps the mean that it has made of the utterance.
-func (d *decoder) end() {
+// end ends the decoding. learn keeps the mean that it has made of the utterance.
+func (d *decoder) end(learn bool) {
 	C.ps_end_utt(d.ps)
-	C.parley_get_mean(d.ps, (*C.float)(&d.mean[0]))
+	if learn {
+		C.parley_get_mean(d.ps, (*C.float)(&d.mean[0]))
+	}
 }
 
 // text is the hypothesis so far.
@@ -199,14 +250,10 @@ func (d *decoder) text() string {
 	return strings.Join(words, " ")
 }
 
-// confidence tells from the score how well the words fit their sound. The score of
-// a frame is relative to the best state of the whole model, so speech of other words
-// and noises score worse than the words of the grammar do.
-func (d *decoder) confidence() float64 {
-	var score, frames C.long
-	C.parley_score(d.ps, &score, &frames)
-	if frames <= 0 {
-		return 0
-	}
-	return confidence(float64(score) / float64(frames))
+// score is how well the whole of the last utterance fits the hypothesis, and how
+// many frames of it are words.
+func (d *decoder) score() (total, frames int) {
+	var t, f C.long
+	C.parley_score(d.ps, &t, &f)
+	return int(t), int(f)
 }

@@ -72,12 +72,24 @@ void parley_score(ps_decoder_t *d, long *score, long *frames) {
 		int first, last;
 		int32 acoustic, language, backoff;
 
+		ps_seg_prob(s, &acoustic, &language, &backoff);
+		*score += acoustic;
 		// <sil>, [noise], ++breath++ and the network's own (NULL).
 		if (w == NULL || w[0] == '<' || w[0] == '[' || w[0] == '+' || w[0] == '(')
 			continue;
 		ps_seg_frames(s, &first, &last);
-		ps_seg_prob(s, &acoustic, &language, &backoff);
-		*score += acoustic;
 		*frames += last - first + 1;
 	}
+}
+
+int parley_grammar(ps_decoder_t *d, const char *name, const char *jsgf,
+	double wip, double beam, double wbeam) {
+	cmd_ln_t *c = ps_get_config(d);
+
+	// A search reads the settings once, when it is made.
+	cmd_ln_set_float_r(c, "-wip", wip);
+	cmd_ln_set_float_r(c, "-beam", beam);
+	cmd_ln_set_float_r(c, "-pbeam", beam);
+	cmd_ln_set_float_r(c, "-wbeam", wbeam);
+	return ps_set_jsgf_string(d, name, jsgf);
 }

@@ -18,8 +18,13 @@ int parley_check_grammar(const char *jsgf);
 void parley_set_mean(ps_decoder_t *d, const float *mean, int frames);
 void parley_get_mean(ps_decoder_t *d, float *mean);
 
-// Sums the acoustic scores and the frames of the words of the last hypothesis,
-// without silence and noises.
+// Sums the acoustic scores of the last hypothesis, silence included, and counts the
+// frames of its words without silence and noises.
 void parley_score(ps_decoder_t *d, long *score, long *frames);
+
+// Makes a search of a grammar, with its own insertion penalty and beams. Returns 0,
+// or a negative number when the library refuses it.
+int parley_grammar(ps_decoder_t *d, const char *name, const char *jsgf,
+	double wip, double beam, double wbeam);
 
 #endif

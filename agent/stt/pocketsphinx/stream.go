@@ -134,6 +134,11 @@ func (s *stream) recognize(u *utterance) error {
 		s.report(stt.Result{Final: true})
 		return nil
 	}
+	if u.expect.deaf {
+		s.wait(u)
+		s.report(stt.Result{Final: true})
+		return nil
+	}
 	d, err := s.decoder(u.expect)
 	if err != nil {
 		return err
@@ -166,10 +171,14 @@ func (s *stream) recognize(u *utterance) error {
 
 // live decodes an utterance while it is spoken, with interim results.
 func (s *stream) live(d *decoder, u *utterance) error {
-	if err := d.start(); err != nil {
+	search := grammarSearch
+	if u.expect.grammar == "" {
+		search = ""
+	}
+	if err := d.start(search); err != nil {
 		return err
 	}
-	defer d.end()
+	defer d.end(true)
 	at, next, said := 0, 0, ""
 	step := int(interimEvery * Rate / time.Second)
 	for s.ctx.Err() == nil {
@@ -222,27 +231,48 @@ func (s *stream) sleep() {
 }
 
 // again decodes all of an utterance that has ended. Without a decoding before, it
-// takes two.
-func (s *stream) again(d *decoder, u *utterance) (text string, confidence float64, err error) {
+// takes two. Another one, by phones, tells what to think of the words.
+func (s *stream) again(d *decoder, u *utterance) (text string, sure float64, err error) {
 	pcm := s.in.whole(u)
-	passes := 1
 	if !s.recognizer.cfg.Interims {
-		passes = 2
-	}
-	for range passes {
-		if err := d.start(); err != nil {
+		if err := s.decode(d, grammarSearch, pcm, true); err != nil {
 			return "", 0, err
 		}
-		for at := 0; at < len(pcm) && s.ctx.Err() == nil; at += len(s.buffer()) {
-			d.feed(pcm[at:min(len(pcm), at+len(s.buffer()))])
+	}
+	mean := d.mean
+	if err := s.decode(d, grammarSearch, pcm, true); err != nil {
+		return "", 0, err
+	}
+	text = d.text()
+	words, frames := d.score()
+	if text == "" || frames == 0 {
+		return "", 0, nil
+	}
+	after := d.mean
+	d.mean = mean // the loop hears the same as the words did
+	err = s.decode(d, loopSearch, pcm, false)
+	d.mean = after
+	if err != nil {
+		return "", 0, err
+	}
+	loop, frames := d.score()
+	return text, confidence(words, loop, frames), nil
+}
+
+// decode runs one decoding over pcm, as long as the stream is open.
+func (s *stream) decode(d *decoder, search string, pcm []int16, learn bool) error {
+	if err := d.start(search); err != nil {
+		return err
+	}
+	defer d.end(learn)
+	step := len(s.buffer())
+	for at := 0; at < len(pcm); at += step {
+		if err := s.ctx.Err(); err != nil {
+			return fmt.Errorf("pocketsphinx: %w", err)
 		}
-		d.end()
-		text, confidence = d.text(), d.confidence()
+		d.feed(pcm[at:min(len(pcm), at+step)])
 	}
-	if err := s.ctx.Err(); err != nil {
-		return "", 0, fmt.Errorf("pocketsphinx: %w", err)
-	}
-	return text, confidence, nil
+	return nil
 }
 
 // buffer is the stream's for one piece of audio, 20 ms.

@@ -13,6 +13,9 @@ const maxWaiting = 4
 type expectation struct {
 	grammar string
 	words   []string
+	// deaf says that nothing is known to listen for: there is no grammar, and
+	// dictation is off.
+	deaf bool
 }
 
 // utterance is what the caller says between Begin and Finalize. Its fields belong
