@@ -50,8 +50,8 @@ func (d *Dialog) bye(ctx context.Context, reason Reason) error {
 	}
 	select {
 	case <-tx.done:
-		if tx.code == 0 {
-			return ErrByeTimeout
+		if tx.final == nil {
+			return fmt.Errorf("%w: %w", ErrByeTimeout, tx.err)
 		}
 		return nil
 	case <-d.s.done:
@@ -90,23 +90,12 @@ func (d *Dialog) sendBye(ctx context.Context, reason Reason) (*clientTx, error) 
 	cseq := d.localCSeq
 	d.mu.Unlock()
 
-	branch := "z9hG4bK" + newID()
-	fields := []field{
-		{"Via", "SIP/2.0/" + hop.flow.transport() + " " + hop.flow.sentBy() + ";rport;branch=" + branch},
-		{"Max-Forwards", "70"},
-	}
-	for _, r := range hop.routes {
-		fields = append(fields, field{"Route", r})
-	}
-	fields = append(fields, field{"From", d.from}, field{"To", d.to}, field{"Call-ID", d.key.callID},
-		field{"CSeq", strconv.Itoa(int(cseq)) + " BYE"})
+	r := request{method: "BYE", uri: hop.uri, routes: hop.routes, from: d.from, to: d.to, callID: d.key.callID, cseq: cseq}
 	if v := reason.String(); v != "" {
-		fields = append(fields, field{"Reason", v})
+		r.fields = append(r.fields, field{"Reason", v})
 	}
-	if d.s.cfg.UserAgent != "" {
-		fields = append(fields, field{"User-Agent", d.s.cfg.UserAgent})
-	}
-	return d.s.send(hop.flow, hop.to, "BYE", branch, encode("BYE "+hop.uri+" SIP/2.0", fields, nil)), nil
+	branch := newBranch()
+	return d.s.transact(&clientTx{method: "BYE", branch: branch, flow: hop.flow, to: hop.to, request: d.s.write(&r, hop.flow, branch)}), nil
 }
 
 // String is the header's value; empty for the zero value.

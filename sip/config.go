@@ -39,6 +39,8 @@ type Config struct {
 	NAT NAT
 	// TLS is for listeners, trunks and connections that have none of their own.
 	TLS TLS
+	// Resolver finds names. nil is the system's.
+	Resolver Resolver
 }
 
 // Listener is one address to bind.

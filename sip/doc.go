@@ -10,6 +10,8 @@
 //	transaction.go client.go  server and client transactions (RFC 3261 section 17, RFC 6026)
 //	invite.go answer.go ...   the verbs; one file each
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
+//	trunk.go register.go      trunks: where they are, and our registrations there
+//	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go)
 //
 // What is sipgo's and what is ours. Lines, folding and the start line are read by
 // sipgo's parser. Its transports and transactions are not used, for reasons that

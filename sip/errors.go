@@ -34,6 +34,8 @@ var (
 	// ErrByeTimeout: the peer did not answer a BYE of ours. The dialog is over
 	// all the same.
 	ErrByeTimeout = errors.New("sip: the peer did not answer the BYE")
+	// ErrTimeout: the peer did not answer a request within 64*T1.
+	ErrTimeout = errors.New("sip: no response within 64*T1")
 	// ErrTransport: a message could not be sent.
 	ErrTransport = errors.New("sip: transport failed")
 )
@@ -54,6 +56,8 @@ type RejectError struct {
 	RetryAfter time.Duration
 	// Rule names the rule that refused, for the log: "limit", "route", "codec".
 	Rule string
+
+	challenges []string // values of WWW-Authenticate
 }
 
 // Error implements error.

@@ -114,8 +114,11 @@ func retrySoon() []field {
 	return []field{{"Retry-After", seconds(time.Duration(rand.IntN(11)) * time.Second)}}
 }
 
-// cseqIs says whether a CSeq value names the method.
-func cseqIs(value, method string) bool {
-	parts := strings.Fields(value)
-	return len(parts) == 2 && parts[1] == method
+// cutBlank splits at the first run of blanks.
+func cutBlank(s string) (before, after string, ok bool) {
+	parts := strings.Fields(s)
+	if len(parts) != 2 {
+		return s, "", false
+	}
+	return parts[0], parts[1], true
 }

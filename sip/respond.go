@@ -33,6 +33,8 @@ func phrase(code int) string {
 		return "Method Not Allowed"
 	case 406:
 		return "Not Acceptable"
+	case 407:
+		return "Proxy Authentication Required"
 	case 408:
 		return "Request Timeout"
 	case 414:
@@ -41,6 +43,8 @@ func phrase(code int) string {
 		return "Unsupported Media Type"
 	case 416:
 		return "Unsupported URI Scheme"
+	case 422:
+		return "Session Interval Too Small"
 	case 420:
 		return "Bad Extension"
 	case 480:
@@ -142,6 +146,9 @@ func refusalFields(f *flow, r *RejectError) []field {
 	var fields []field
 	if r.RetryAfter > 0 {
 		fields = append(fields, field{"Retry-After", seconds(r.RetryAfter)})
+	}
+	for _, c := range r.challenges {
+		fields = append(fields, field{"WWW-Authenticate", c})
 	}
 	if r.Text != "" {
 		code := r.Warning

@@ -3,7 +3,6 @@ package sip
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 		return h, nil
 	}
 	network, t, names := h.flow.again(next.URI)
-	to, err := resolve(ctx, next.URI, h.flow.remote)
+	to, err := d.s.resolve(ctx, next.URI, h.flow.remote)
 	if err != nil {
 		d.s.noise.warn("resolve", "sip: next hop not found, using the source of the INVITE", append(d.logFields(), zap.Error(err))...)
 		to = h.flow.remote
@@ -117,7 +116,7 @@ var sharedSpace = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 10)
 
 // resolve finds the address of a URI. Names are looked up for addresses only; of
 // several the first of the family of like is taken.
-func resolve(ctx context.Context, u URI, like netip.AddrPort) (netip.AddrPort, error) {
+func (s *Server) resolve(ctx context.Context, u URI, like netip.AddrPort) (netip.AddrPort, error) {
 	port := u.Port
 	if port == 0 {
 		port = 5060
@@ -132,7 +131,7 @@ func resolve(ctx context.Context, u URI, like netip.AddrPort) (netip.AddrPort, e
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	addrs, err := s.resolver().LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("sip: resolving a Contact or Route: %w", err)
 	}

@@ -29,13 +29,17 @@ type Server struct {
 	counter counter
 
 	draining atomic.Bool
-	done     chan struct{} // closed when stopping
+	life     context.Context // ends with ErrShutdown when stopping
+	kill     context.CancelCauseFunc
+	done     <-chan struct{} // of life
 	wg       sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners []*listener
 	conns     map[*tcpConn]struct{}
 	invites   map[*Invite]struct{} // without a final response
+	links     map[string]*link     // trunks at work, by name
+	lines     map[string]*Registration
 	handler   Handler
 	closing   bool
 	serving   bool
@@ -54,6 +58,7 @@ func NewServer(cfg Config, log *zap.Logger) (*Server, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
+	life, kill := context.WithCancelCause(context.Background())
 	return &Server{
 		cfg:     cfg,
 		log:     log,
@@ -61,12 +66,16 @@ func NewServer(cfg Config, log *zap.Logger) (*Server, error) {
 		parser:  newParser(),
 		seed:    maphash.MakeSeed(),
 		txs:     txTable{byKey: make(map[string]*serverTx), merge: make(map[string]*serverTx)},
-		clients: clientTable{byBranch: make(map[string]*clientTx)},
+		clients: clientTable{byKey: make(map[string]*clientTx)},
 		dialogs: dialogTable{byKey: make(map[dialogKey]*Dialog)},
 		counter: newCounter(),
-		done:    make(chan struct{}),
 		conns:   make(map[*tcpConn]struct{}),
 		invites: make(map[*Invite]struct{}),
+		links:   make(map[string]*link),
+		lines:   make(map[string]*Registration),
+		life:    life,
+		kill:    kill,
+		done:    life.Done(),
 	}, nil
 }
 
@@ -99,7 +108,7 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 func (s *Server) stop(listeners []*listener) error {
 	s.mu.Lock()
 	s.closing = true
-	close(s.done)
+	s.kill(ErrShutdown)
 	var waiting []*Invite
 	for inv := range s.invites {
 		waiting = append(waiting, inv)

@@ -32,6 +32,8 @@ type tcpConn struct {
 	calls atomic.Int32 // dialogs that count on this connection
 	mu    sync.Mutex   // held while writing: messages never mix
 	gone  atomic.Bool
+	ours  bool          // we made it
+	over  chan struct{} // closed when nothing is read any more
 }
 
 // write sends one whole message or closes the connection: half a message would
@@ -92,6 +94,7 @@ func (s *Server) adopt(l *listener, c *tcpConn) bool {
 		s.mu.Unlock()
 		return false
 	}
+	c.over = make(chan struct{})
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
 	s.spawn(func() {
@@ -100,6 +103,8 @@ func (s *Server) adopt(l *listener, c *tcpConn) bool {
 			s.mu.Lock()
 			delete(s.conns, c)
 			s.mu.Unlock()
+			close(c.over)
+			s.lost(c)
 		}()
 		f := s.tcpFlow(l, c)
 		if err := c.handshake(); err != nil {
@@ -161,6 +166,9 @@ func (s *Server) readTCP(f *flow) {
 func (s *Server) drainFrames(f *flow, frames *framer) (done bool, err error) {
 	for {
 		msg, pings, err := frames.next()
+		if f.conn.ours {
+			pings = 0 // they are answers to ours (RFC 5626 section 4.4.1)
+		}
 		for range pings {
 			if werr := f.conn.write([]byte("\r\n")); werr != nil {
 				return done, werr
@@ -232,7 +240,7 @@ func (s *Server) connect(ctx context.Context, network string, to netip.AddrPort,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTransport, err)
 	}
-	c := &tcpConn{conn: conn, tls: t, names: names}
+	c := &tcpConn{conn: conn, tls: t, names: names, ours: true}
 	if network == "tls" {
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		secured, err := secure(conn, t, names)

@@ -129,6 +129,7 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 	m.PacketTime, m.MaxPacketTime = line.milliseconds("ptime"), line.milliseconds("maxptime")
 	_, m.RTCPMux = line.attr("rtcp-mux")
 	m.RTCP = line.rtcp(m.Peer, m.RTCPMux)
+	m.VoIPMetrics = line.wantsVoIPMetrics(offer)
 	return m, nil
 }
 
@@ -171,6 +172,9 @@ func Accept(offer []byte, answer *Session, l Local) (m Media, err error) {
 			m, refusal := agree(answer, line, 0, choice{c, f}, l)
 			if refusal != nil {
 				return Media{}, refusal
+			}
+			if _, shared := offered.attr("rtcp-mux"); !shared && m.RTCPMux { // not ours to take (RFC 5761 section 5.1.1)
+				m.RTCPMux, m.RTCP = false, line.rtcp(m.Peer, false)
 			}
 			own := offered.formatsOf()
 			m.RecvPT = c.PayloadType

@@ -3,6 +3,7 @@ package sdp
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -263,4 +264,17 @@ func (m *media) rtcp(peer netip.AddrPort, mux bool) netip.AddrPort {
 		}
 	}
 	return netip.AddrPortFrom(addr, port)
+}
+
+// wantsVoIPMetrics is whether the peer asks for such reports, of this stream or of
+// all (RFC 3611 section 5.1).
+func (m *media) wantsVoIPMetrics(s *Session) bool {
+	for _, attrs := range [][]attribute{m.attrs, s.attrs} {
+		for _, a := range attrs {
+			if a.name == "rtcp-xr" {
+				return slices.Contains(strings.Fields(a.value), "voip-metrics")
+			}
+		}
+	}
+	return false
 }

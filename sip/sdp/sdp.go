@@ -17,6 +17,12 @@ type Local struct {
 	// Addr and Port are where we receive RTP, as peers see it.
 	Addr netip.Addr
 	Port uint16
+	// RTCPPort is where we receive RTCP when it has a port of its own; 0 is the one
+	// above Port.
+	RTCPPort uint16
+	// RTCPMux offers to share one port (RFC 5761). An answer shares it whenever the
+	// offer wants that.
+	RTCPMux bool
 	// Codecs are the audio codecs, the one we like best first.
 	Codecs []Codec
 	// Events says that telephone-event (RFC 4733) is offered and accepted.
@@ -77,6 +83,8 @@ type Media struct {
 	// RTCPMux says that RTCP shares the RTP port; RTCP is where to send it.
 	RTCPMux bool
 	RTCP    netip.AddrPort
+	// VoIPMetrics says that the peer wants such reports (RFC 3611 section 5).
+	VoIPMetrics bool
 }
 
 // Refusal is the error of Answer and Accept: nothing fits, and why.

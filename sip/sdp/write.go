@@ -24,7 +24,7 @@ func Offer(l Local) []byte {
 	if l.Events {
 		formats = append(formats, offeredEvents(l)...)
 	}
-	stream(&b, l, "RTP/AVP", formats, direction{true, true}, false, 0)
+	stream(&b, l, "RTP/AVP", formats, direction{true, true}, l.RTCPMux, 0)
 	return b.Bytes()
 }
 
@@ -75,7 +75,13 @@ func writeAnswer(offer *Session, m Media, l Local) []byte {
 		if m.Events {
 			formats = append(formats, format{pt: m.RecvEventPT, name: eventName, clock: m.EventClock, params: "0-15"})
 		}
+		if m.RTCPMux {
+			l.RTCPPort = 0
+		}
 		stream(&b, l, line.proto, formats, direction{m.Send, m.Recv}, m.RTCPMux, m.MaxPacketTime)
+		if m.VoIPMetrics {
+			b.WriteString("a=rtcp-xr:voip-metrics\r\n")
+		}
 	}
 	return b.Bytes()
 }
@@ -128,6 +134,9 @@ func stream(b *bytes.Buffer, l Local, proto string, formats []format, d directio
 		packet = longest
 	}
 	fmt.Fprintf(b, "a=ptime:%d\r\na=%s\r\n", packet.Milliseconds(), d)
+	if l.RTCPPort != 0 && l.RTCPPort != l.Port+1 { // RFC 3605; with rtcp-mux it is for a peer that does not share
+		fmt.Fprintf(b, "a=rtcp:%d\r\n", l.RTCPPort)
+	}
 	if mux {
 		b.WriteString("a=rtcp-mux\r\n")
 	}
