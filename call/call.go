@@ -71,6 +71,7 @@ type Call struct {
 	answered time.Time
 	bargeIns atomic.Uint64
 	turns    atomic.Uint64
+	digits   atomic.Uint64
 	freed    sync.Once
 	ran      bool
 }
@@ -229,22 +230,24 @@ func (c *Call) run() {
 	stopWatchdogs := c.watch()
 	defer stopWatchdogs()
 
-	done := make(chan error, 1)
-	go func() { done <- c.runAgent(c.ctx) }()
-	var fault error
+	gone := make(chan struct{})
+	var result, fault error
+	go func() {
+		defer close(gone)
+		result = c.runAgent(c.ctx)
+	}()
 	select {
-	case err := <-done:
-		if err != nil && c.ctx.Err() == nil {
-			fault = err
-			c.end(err)
+	case <-gone:
+		if result != nil && c.ctx.Err() == nil {
+			fault = result
+			c.end(result)
 		} else {
 			c.end(errAgentDone)
 		}
-		done <- nil
 	case <-c.ctx.Done():
 	}
 	c.hangUp()
-	c.leave(done)
+	c.leave(gone)
 	c.finish(fault)
 }
 
@@ -272,11 +275,11 @@ func (c *Call) hangUp() {
 }
 
 // leave waits for the agent, within bounds, and takes the call off the wheel.
-func (c *Call) leave(done <-chan error) {
+func (c *Call) leave(gone <-chan struct{}) {
 	timer := time.NewTimer(c.server.cfg.EndTimeout)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-gone:
 	case <-timer.C:
 		c.log.Error("agent does not return from Run; going on without it", zap.Duration("waited", c.server.cfg.EndTimeout))
 	}
@@ -305,4 +308,9 @@ func (c *Call) free() {
 }
 
 // notice passes an event of the call to the agent.
-func (c *Call) notice(n agent.Notice) { c.session.Notice(n) }
+func (c *Call) notice(n agent.Notice) {
+	if n.Kind == agent.Digit {
+		c.digits.Add(1)
+	}
+	c.session.Notice(n)
+}

@@ -58,7 +58,7 @@ func (d *dialogSide) Info(contentType string, body []byte) bool {
 		d.log.Debug("INFO not understood", zap.Error(err))
 		return false
 	}
-	d.session.Notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
+	(*Call)(d).notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
 	return true
 }
 

@@ -58,7 +58,6 @@ func (a accept) event(pt uint8) bool { return a.hasEvt && (pt == a.events[0] || 
 
 // earCounts is kept by the wheel and read when the call is over.
 type earCounts struct {
-	digits    uint64
 	concealed uint64 // samples at the line's rate
 	undecoded uint64 // payloads that the decoder refused
 }
@@ -89,7 +88,6 @@ func (e *ear) packet(p *rtp.Packet) {
 		e.jitter.Skip(p.Arrival, p.Sequence)
 		e.pop(p.Arrival)
 		if digit, ok := e.digits.Receive(p.Arrival, p.Timestamp, p.Marker, p.Payload); ok {
-			e.counts.digits++
 			e.notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
 		}
 		return

@@ -28,6 +28,8 @@ type negotiation struct {
 	local  sdp.Local
 	codecs []media.Codec
 	cfg    Config
+	// listenRTCP binds a port for RTCP and says which; nil: there is none.
+	listenRTCP func() (uint16, error)
 	last   []byte // the session description we sent last
 	offer  []byte // our offer that waits for an answer
 	now    *change

@@ -50,7 +50,7 @@ func (c *Call) record(fault error) Record {
 		ConcealedMS: uint64(media.Duration(int(c.ear.counts.concealed), rate) / time.Millisecond),
 		Strange:     sent.Strange, Malformed: sent.Malformed,
 		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,
-		Speech: c.mouth.Played(), Digits: c.ear.counts.digits,
+		Speech: c.mouth.Played(), Digits: c.digits.Load(),
 		BargeIns: c.bargeIns.Load(), Turns: c.turns.Load(),
 	}
 	return r
