@@ -25,6 +25,7 @@ deps: ## install the Debian packages to build and run
 	@deploy/install-deps.sh build
 
 weights: ## fetch the weights of the neural voice detector
+	@[ -n "$$(ls .cache/*.onnx 2>/dev/null)" ] || deploy/install-deps.sh weights
 	@deploy/weights/fetch-silero.sh || { code=$$?; [ $$code -eq 3 ] && echo "weights: none; voice is told from silence by loudness"; }
 
 build: deps ## bin/sip-server

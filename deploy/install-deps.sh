@@ -4,6 +4,7 @@
 #   deploy/install-deps.sh [GROUP...]
 #
 #   build   to build and run with the embedded recogniser and voice (default)
+#   weights the client that fetches the weights of the neural voice detector
 #   demo    the recorded speech that `make demo` speaks with
 #   test    the telephones, tools and sounds of `make test`
 #
@@ -13,6 +14,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="ca-certificates gcc libc6-dev pkg-config libopus-dev flite1-dev libpocketsphinx-dev libsphinxbase-dev pocketsphinx-en-us"
+  [weights]="npm"
   [demo]="asterisk-core-sounds-en-wav"
   [test]="sip-tester baresip-core linphone-cli tshark tcpdump sox asterisk-core-sounds-en-wav pocketsphinx-testdata iproute2 iputils-ping procps python3 nodejs make git curl"
 )
@@ -23,7 +25,7 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   if [ -z "${packages[$group]:-}" ]; then
-    echo "install-deps: no group \"$group\"; there are: build demo test" >&2
+    echo "install-deps: no group \"$group\"; there are: build weights demo test" >&2
     exit 2
   fi
   read -ra more <<<"${packages[$group]}"
@@ -42,7 +44,7 @@ missing() {
   for package; do
     case $package in
       nodejs) command -v node >/dev/null && continue ;;
-      gcc | make | git | curl | python3) command -v "$package" >/dev/null && continue ;;
+      gcc | make | git | curl | python3 | npm) command -v "$package" >/dev/null && continue ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
   done
