@@ -31,6 +31,12 @@ type Codec struct {
 	// Duration tells how long a payload lasts, in units of ClockRate; 0 when that
 	// payload cannot tell. Nil when payloads of this codec never tell.
 	Duration func(payload []byte) int
+	// PacketTimes are the lengths of packets that the encoder takes; nil: any whole
+	// number of samples.
+	PacketTimes []time.Duration
+	// For is this codec as it is to be used towards a peer whose fmtp attribute
+	// holds params. Nil: that makes no difference.
+	For func(params string) Codec
 	// NewEncoder makes the encoder of one call.
 	NewEncoder func() (Encoder, error)
 	// NewDecoder makes the decoder of one call.
@@ -43,6 +49,17 @@ type Encoder interface {
 	// dst and returns the longer slice. It keeps neither slice and does not
 	// allocate when dst has room.
 	Encode(dst []byte, pcm []int16) ([]byte, error)
+}
+
+// Idler is implemented by an Encoder whose silence cannot be encoded once and sent
+// over and over: one that follows its listener's decoder sample by sample (ADPCM).
+type Idler interface {
+	// Idle appends a payload that lasts samples, sounds like silence and leaves a
+	// decoder unharmed, however often it is sent.
+	Idle(dst []byte, samples int) []byte
+	// Follow makes the encoder go on from where a decoder is after payload, which
+	// it did not make.
+	Follow(payload []byte)
 }
 
 // Decoder turns RTP payloads into PCM. One goroutine at a time may use it.
@@ -59,6 +76,15 @@ type Decoder interface {
 type Concealer interface {
 	// Conceal appends samples of plausible sound for a packet that never came.
 	Conceal(dst []int16, samples int) ([]int16, error)
+}
+
+// Recoverer is implemented by a Concealer whose packets repeat something of the
+// packet before (Opus with in-band FEC).
+type Recoverer interface {
+	// Recover appends samples of sound for what is missing directly before the
+	// payload next, which is decoded as usual afterwards. What next does not repeat
+	// is concealed.
+	Recover(dst []int16, next []byte, samples int) ([]int16, error)
 }
 
 // FrameTime is the length of the PCM frames that an agent hears.

@@ -52,9 +52,6 @@ type Encoder struct {
 // NewEncoder makes an encoder that follows upon silence.
 func NewEncoder() *Encoder { return &Encoder{low: newLow(), high: newHigh()} }
 
-// Reset makes e follow upon silence again.
-func (e *Encoder) Reset() { *e = *NewEncoder() }
-
 // Encode implements media.Encoder: a byte for every two samples. An odd sample at
 // the end waits for the next call. It never fails.
 func (e *Encoder) Encode(dst []byte, pcm []int16) ([]byte, error) {
@@ -75,12 +72,17 @@ func (e *Encoder) Encode(dst []byte, pcm []int16) ([]byte, error) {
 func (e *Encoder) pair(a, b int16) byte {
 	low, high := e.split.analyse(int32(a), int32(b))
 	l := quantizeLow(clamp16(low-e.low.s), e.low.scale)
+	h := quantizeHigh(clamp16(high-e.high.s), e.high.scale)
+	e.take(l, h)
+	return byte(h<<6 | l)
+}
+
+// take moves both bands by what goes out.
+func (e *Encoder) take(l, h int32) {
 	e.low.adapt(lowStep(l>>2, e.low.scale))
 	e.low.scaleLow(l >> 2)
-	h := quantizeHigh(clamp16(high-e.high.s), e.high.scale)
 	e.high.adapt(highStep(h, e.high.scale))
 	e.high.scaleHigh(h)
-	return byte(h<<6 | l)
 }
 
 // Decoder decodes one stream. One goroutine at a time may use it; it does not

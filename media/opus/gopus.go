@@ -1,0 +1,98 @@
+//go:build !cgo
+
+package opus
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/thesyncim/gopus"
+)
+
+// Library names what does the work, for the log.
+func Library() string { return "gopus " + gopus.VersionString() }
+
+// expectedLoss is what the encoder is told of the network in percent: it decides
+// how much of the bits repeats earlier speech. Below about 5 nothing does.
+const expectedLoss = 10
+
+type libEncoder struct {
+	e    *gopus.Encoder
+	size int // of the frames it is set to, in samples
+}
+
+func newLibEncoder(c Config, w wishes) (*libEncoder, error) {
+	e, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: SampleRate, Channels: 1, Application: gopus.ApplicationVoIP})
+	if err != nil {
+		return nil, fmt.Errorf("opus: encoder: %w", err)
+	}
+	bandwidths := [...]gopus.Bandwidth{narrowband: gopus.BandwidthNarrowband, mediumband: gopus.BandwidthMediumband, wideband: gopus.BandwidthWideband}
+	errs := []error{
+		e.SetBitrate(c.Bitrate), e.SetComplexity(c.Complexity), e.SetSignal(gopus.SignalVoice),
+		e.SetMaxBandwidth(bandwidths[w.bandwidth]),
+	}
+	if c.FEC {
+		e.SetFEC(true)
+		errs = append(errs, e.SetPacketLoss(expectedLoss))
+	}
+	e.SetDTX(c.DTX)
+	e.SetVBR(!w.constant)
+	return &libEncoder{e: e}, errors.Join(errs...)
+}
+
+// encode fills dst from its beginning and returns the length.
+func (e *libEncoder) encode(dst []byte, pcm []int16) (int, error) {
+	if len(pcm) != e.size {
+		if err := e.e.SetFrameSize(len(pcm)); err != nil {
+			return 0, fmt.Errorf("opus: encode: %w", err)
+		}
+		e.size = len(pcm)
+	}
+	n, err := e.e.EncodeInt16(pcm, dst)
+	if err != nil {
+		return 0, fmt.Errorf("opus: encode: %w", err)
+	}
+	return n, nil
+}
+
+type libDecoder struct {
+	d    *gopus.Decoder
+	made []float32
+}
+
+func newLibDecoder() (*libDecoder, error) {
+	c := gopus.DefaultDecoderConfig(SampleRate, 1)
+	c.MaxPacketBytes = 1 << 16 // what UDP can carry; by itself it refuses more than 1500
+	d, err := gopus.NewDecoder(c)
+	if err != nil {
+		return nil, fmt.Errorf("opus: decoder: %w", err)
+	}
+	return &libDecoder{d: d, made: make([]float32, longest)}, nil
+}
+
+// decode fills dst, which is as long as the packet lasts, and returns the length.
+func (d *libDecoder) decode(dst []int16, payload []byte) (int, error) {
+	n, err := d.d.DecodeInt16(payload, dst)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrPacket, err)
+	}
+	return n, nil
+}
+
+// conceal fills dst with made-up sound: the frame that next repeats, if it is
+// given and repeats one.
+func (d *libDecoder) conceal(dst []int16, next []byte) error {
+	for len(dst) > 0 {
+		n, err := d.d.DecodeWithFEC(next, d.made[:len(dst)], next != nil)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("opus: conceal: %w", errors.Join(err, ErrLength))
+		}
+		n = min(n, len(dst))
+		for i, v := range d.made[:n] {
+			dst[i] = int16(math.RoundToEven(min(max(float64(v)*32768, math.MinInt16), math.MaxInt16)))
+		}
+		dst, next = dst[n:], nil
+	}
+	return nil
+}
