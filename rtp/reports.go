@@ -223,6 +223,6 @@ func (s *Session) roundTrip(r *reportBlock, at time.Duration) (time.Duration, bo
 	if !known || passed > 1<<31 || uint64(r.dlsr) > uint64(passed)+slack {
 		return 0, false
 	}
-	trip := passed - min(passed, r.dlsr)
+	trip := max(1, passed-min(passed, r.dlsr)) // 0 is for none
 	return time.Duration(trip) * time.Second >> 16, true
 }

@@ -3,6 +3,7 @@ package sdp
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,22 @@ func TestAnswerTakes(t *testing.T) {
 			codecs: []Codec{pcmu},
 			m:      []string{"m=audio 20000 RTP/AVP 0"},
 			check:  func(m Media) bool { return !m.RTCPMux && m.RTCP.String() == "198.51.100.8:4009" },
+		},
+		{
+			name:   "VoIP metrics are wanted",
+			offer:  plainOffer("a=rtcp-xr:rcvr-rtt=all:10000 stat-summary=loss voip-metrics", "m=audio 4000 RTP/AVP 0"),
+			codecs: []Codec{pcmu},
+			m:      []string{"m=audio 20000 RTP/AVP 0"},
+			lines:  []string{"a=rtcp-xr:voip-metrics"},
+			check:  func(m Media) bool { return m.VoIPMetrics },
+		},
+		{
+			name:   "other extended reports are wanted",
+			offer:  plainOffer("m=audio 4000 RTP/AVP 0", "a=rtcp-xr:rcvr-rtt=all", "a=rtcp-xr:voip-metrics=x"),
+			codecs: []Codec{pcmu},
+			m:      []string{"m=audio 20000 RTP/AVP 0"},
+			never:  []string{"a=rtcp-xr:voip-metrics"},
+			check:  func(m Media) bool { return !m.VoIPMetrics },
 		},
 		{
 			name:   "AVPF is answered AVPF, behind an encrypted stream",
@@ -478,4 +495,60 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("sends while held: %+v", m)
 		}
 	})
+}
+
+func TestWhereOurRTCPIs(t *testing.T) { // BR-026
+	l := local(pcmu)
+	tests := []struct {
+		port        uint16
+		offersMux   bool // the peer in its offer, or we in ours
+		answer, own []string
+	}{
+		{0, false, nil, nil},
+		{20001, false, nil, nil},
+		{31000, false, []string{"a=rtcp:31000"}, []string{"a=rtcp:31000"}},
+		{31000, true, []string{"a=rtcp-mux"}, []string{"a=rtcp:31000", "a=rtcp-mux"}},
+	}
+	for _, tt := range tests {
+		l.RTCPPort, l.RTCPMux = tt.port, tt.offersMux
+		lines := []string{"m=audio 4000 RTP/AVP 0"}
+		if tt.offersMux {
+			lines = append(lines, "a=rtcp-mux")
+		}
+		offer, err := Parse([]byte(plainOffer(lines...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _, err := Answer(offer, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := Offer(l)
+		for _, text := range [][]byte{answer, own} {
+			strict(t, string(text))
+		}
+		rtcpLines := func(b []byte) (found []string) {
+			for line := range strings.Lines(string(b)) {
+				if strings.HasPrefix(line, "a=rtcp") {
+					found = append(found, strings.TrimSpace(line))
+				}
+			}
+			return found
+		}
+		if got := rtcpLines(answer); !slices.Equal(got, tt.answer) {
+			t.Errorf("%+v: the answer has %q", tt, got)
+		}
+		if got := rtcpLines(own); !slices.Equal(got, tt.own) {
+			t.Errorf("%+v: the offer has %q", tt, got)
+		}
+		// An answer that shares the port is obeyed only if that was offered.
+		theirs, err := Parse([]byte(plainOffer("m=audio 4000 RTP/AVP 0", "a=rtcp-mux")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Accept(own, theirs, l)
+		if err != nil || m.RTCPMux != tt.offersMux || (m.RTCP == m.Peer) != tt.offersMux {
+			t.Errorf("%+v: %+v, %v", tt, m, err)
+		}
+	}
 }
