@@ -145,6 +145,7 @@ func (c *Call) negotiate() (description []byte, first *change, err error) {
 	_, _ = rand.Read(id[:])
 	c.nego = newNegotiation(c.server.cfg, c.server.parts.Codecs, c.address(), c.rtp.Local().Port(),
 		binary.BigEndian.Uint64(id[:])>>2)
+	c.nego.listenRTCP = c.listenRTCP
 	if offer := c.inv.Offer(); offer != nil {
 		description, first, refusal := c.nego.answer(offer)
 		if refusal != nil {
@@ -183,7 +184,7 @@ func (c *Call) connect(first *change, f agent.Format) error {
 	if err != nil {
 		return fmt.Errorf("call: voice detector: %w", err)
 	}
-	c.ear = &ear{voice: voice, hearRate: f.HearRate, notice: c.notice,
+	c.ear = &ear{voice: voice, voiceRate: rate, hearRate: f.HearRate, notice: c.notice,
 		hear: func(pcm []int16) { c.session.Hear(pcm) }}
 	if err := c.ear.use(first.line, first.accept, first.jitter, first.digits); err != nil {
 		return err
@@ -266,6 +267,9 @@ func (c *Call) runAgent(ctx context.Context) (err error) {
 func (c *Call) hangUp() {
 	c.mouth.Stop()
 	c.mouth.close()
+	if c.dialog.Context().Err() == nil { // else the peer's port may be another call's (BR-152)
+		c.rtp.Bye()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.cfg.EndTimeout)
 	defer cancel()
 	cause := context.Cause(c.ctx)

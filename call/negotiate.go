@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 )
 
 // What the jitter buffer keeps behind a missing packet: 32 packets are 640 ms at
-// 20 ms, more than the longest waiting time; 512 bytes hold 60 ms of G.711.
+// 20 ms, more than the longest waiting time; 1500 bytes hold any packet.
 const (
 	jitterDepth  = 32
-	jitterPacket = 512
+	jitterPacket = 1500
 )
 
 // negotiation is the offer/answer side of one call (RFC 3264). One goroutine at a
@@ -28,11 +29,12 @@ type negotiation struct {
 	local  sdp.Local
 	codecs []media.Codec
 	cfg    Config
-	// listenRTCP binds a port for RTCP and says which; nil: there is none.
-	listenRTCP func() (uint16, error)
-	last   []byte // the session description we sent last
-	offer  []byte // our offer that waits for an answer
-	now    *change
+	// listenRTCP binds a port for RTCP, if that was not done, and says which; 0 when
+	// there is none. Nil is for tests that want none.
+	listenRTCP func() uint16
+	last       []byte // the session description we sent last
+	offer      []byte // our offer that waits for an answer
+	now        *change
 }
 
 // change is what an offer/answer exchange settled; the wheel puts it into force
@@ -69,6 +71,11 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 	if err != nil {
 		return nil, nil, reject(err)
 	}
+	if n.control(m.RTCPMux) {
+		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
+			return nil, nil, reject(err)
+		}
+	}
 	if n.last != nil && !bytes.Equal(answer, n.last) {
 		// RFC 3264 section 8: the version grows by one when the description changes.
 		n.local.Version++
@@ -86,6 +93,10 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 
 // propose makes our offer, for an INVITE or re-INVITE that came without one.
 func (n *negotiation) propose() []byte {
+	// Sharing a port is offered to a peer that does already: a plain one need not
+	// know of it.
+	n.local.RTCPMux = n.now != nil && n.now.flow.Mux
+	n.control(n.local.RTCPMux)
 	offer := sdp.Offer(n.local)
 	if n.last != nil && !bytes.Equal(offer, n.last) {
 		n.local.Version++
@@ -116,6 +127,7 @@ func (n *negotiation) accepted(text []byte) (*change, error) {
 		return nil, err
 	}
 	n.offer = nil
+	n.control(m.RTCPMux)
 	return n.settle(m)
 }
 
@@ -125,13 +137,17 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %s/%d", errNoCodec, m.Codec.Name, m.Codec.ClockRate)
 	}
-	packetTime := n.packetTime(m)
+	packetTime := n.packetTime(m, codec)
 	c := &change{held: m.Held}
-	if n.now != nil && n.now.line.codec.Name == codec.Name && n.now.line.packetTime == packetTime {
+	var before *line
+	if n.now != nil {
+		before = n.now.line
+	}
+	if before.same(codec, m.Codec.Params) && before.packetTime == packetTime {
 		c.line, c.jitter = n.now.line, n.now.jitter
 	} else {
 		var err error
-		if c.line, err = newLine(codec, packetTime); err != nil {
+		if c.line, err = newLine(codec, m.Codec.Params, packetTime, before); err != nil {
 			return nil, err
 		}
 		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: jitterDepth,
@@ -146,7 +162,7 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 	c.flow = rtp.Flow{
 		Peer: m.Peer, Send: m.Send, Recv: m.Recv,
 		PayloadType: m.Codec.PayloadType, ClockRate: codec.ClockRate, PacketTime: packetTime,
-		Rearm: true,
+		Rearm: true, RTCP: m.RTCP, Mux: m.RTCPMux, Extended: m.VoIPMetrics,
 	}
 	c.flow.Accept = rtp.Types(m.RecvPT, m.Codec.PayloadType, comfortNoise)
 	if m.Events {
@@ -158,14 +174,15 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 
 // packetTime is the packet time to send with: what the peer asked for when we can
 // do it, never above what it can take (RFC 8866 sections 6.4, 6.5).
-func (n *negotiation) packetTime(m sdp.Media) time.Duration {
+func (n *negotiation) packetTime(m sdp.Media, codec media.Codec) time.Duration {
 	want := n.cfg.PacketTime
 	switch m.PacketTime {
 	case 10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 60 * time.Millisecond:
 		want = m.PacketTime
 	}
 	for _, t := range []time.Duration{60, 40, 30, 20, 10} {
-		if t *= time.Millisecond; t <= want && (m.MaxPacketTime == 0 || t <= m.MaxPacketTime) {
+		if t *= time.Millisecond; t <= want && (m.MaxPacketTime == 0 || t <= m.MaxPacketTime) &&
+			(codec.PacketTimes == nil || slices.Contains(codec.PacketTimes, t)) {
 			return t
 		}
 	}

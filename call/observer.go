@@ -67,6 +67,22 @@ type Stats struct {
 	Malformed uint64 `json:"malformed"`
 	// Jitter is the interarrival jitter of RFC 3550 section 6.4.1 at the end.
 	Jitter time.Duration `json:"jitter_ns"`
+	// RTT is the round-trip time that RTCP measured last, 0 for none.
+	RTT time.Duration `json:"rtt_ns"`
+	// PeerLost, PeerLossRate (0 to 1) and PeerJitter are how our packets arrived, as
+	// the peer reported last; RTCPIn and RTCPOut count compound packets. Without
+	// reports all are 0.
+	PeerLost     uint64        `json:"peer_lost"`
+	PeerLossRate float64       `json:"peer_loss_rate"`
+	PeerJitter   time.Duration `json:"peer_jitter_ns"`
+	RTCPIn       uint64        `json:"rtcp_in"`
+	RTCPOut      uint64        `json:"rtcp_out"`
+	// LastRTCP is when the last RTCP packet came, nil if none did.
+	LastRTCP *time.Time `json:"last_rtcp,omitempty"`
+	// MOS estimates how the caller sounded here, PeerMOS how we sounded there (E-model,
+	// ITU-T G.107): 1 to 4.5, 0 when there is nothing to judge by.
+	MOS     float64 `json:"mos"`
+	PeerMOS float64 `json:"peer_mos"`
 	// SkippedSlots counts sending times that a stall of the process made us miss.
 	SkippedSlots uint64 `json:"skipped_slots"`
 	// Speech is how much of the agent's speech was put on the wire.

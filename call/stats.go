@@ -2,13 +2,13 @@ package call
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
 
 	"parley/agent"
 	"parley/identity"
-	"parley/media"
 )
 
 // finish writes the one record of the call: to the observer, the journal and the
@@ -25,7 +25,10 @@ func (c *Call) finish(fault error) {
 		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
 		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
 		zap.Uint64("late", s.Late), zap.Uint64("concealed_ms", s.ConcealedMS), zap.Uint64("strange", s.Strange),
-		zap.Duration("jitter", s.Jitter.Round(10*time.Microsecond)), zap.Uint64("skipped_slots", s.SkippedSlots),
+		zap.Duration("jitter", s.Jitter.Round(10*time.Microsecond)), zap.Duration("rtt", s.RTT.Round(10*time.Microsecond)),
+		zap.Uint64("peer_lost", s.PeerLost), zap.Duration("peer_jitter", s.PeerJitter.Round(10*time.Microsecond)),
+		zap.Float64("mos", round2(s.MOS)), zap.Float64("peer_mos", round2(s.PeerMOS)),
+		zap.Uint64("rtcp_in", s.RTCPIn), zap.Uint64("rtcp_out", s.RTCPOut), zap.Uint64("skipped_slots", s.SkippedSlots),
 		zap.Uint64("turns", s.Turns), zap.Uint64("barge_ins", s.BargeIns))
 }
 
@@ -42,19 +45,28 @@ func (c *Call) record(fault error) Record {
 		r.Error = fault.Error()
 	}
 	sent, waited := c.rtp.Stats(), c.ear.jitter.Stats()
-	rate := c.line.codec.SampleRate
+	told := sent.Reports
 	r.Stats = Stats{
 		Setup:     c.answered.Sub(c.began),
 		PacketsIn: sent.Received, PacketsOut: sent.Sent,
 		Lost: waited.Lost, Late: waited.Late, Duplicate: waited.Duplicate,
-		ConcealedMS: uint64(media.Duration(int(c.ear.counts.concealed), rate) / time.Millisecond),
+		ConcealedMS: uint64(c.ear.counts.concealed / time.Millisecond),
 		Strange:     sent.Strange, Malformed: sent.Malformed,
 		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,
+		RTT: told.RTT, PeerLost: told.PeerLost, PeerLossRate: told.PeerLossRate, PeerJitter: told.PeerJitter,
+		RTCPIn: told.Received, RTCPOut: told.Sent, MOS: told.MOS, PeerMOS: told.PeerMOS,
 		Speech: c.mouth.Played(), Digits: c.digits.Load(),
 		BargeIns: c.bargeIns.Load(), Turns: c.turns.Load(),
 	}
+	if told.Last > 0 {
+		at := time.Now().Add(told.Last - c.server.parts.Wheel.Now())
+		r.Stats.LastRTCP = &at
+	}
 	return r
 }
+
+// round2 is for log lines.
+func round2(f float64) float64 { return math.Round(100*f) / 100 }
 
 // logEvent writes an event of the conversation to the log: at info level with the
 // words when the operator asked for that, at debug level without them otherwise.

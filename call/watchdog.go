@@ -33,8 +33,9 @@ func (c *Call) watch() (stop func()) {
 	}
 }
 
-// mediaWatch ends a call whose caller sends nothing any more. It counts packets,
-// so that the packets themselves cost nothing.
+// mediaWatch ends a call whose caller sends nothing any more, neither sound nor
+// reports: a muted phone may send only those (BR-088). They alone keep a call up to
+// its maximum duration. It counts packets, so that the packets themselves cost nothing.
 type mediaWatch struct {
 	call *Call
 
@@ -42,7 +43,8 @@ type mediaWatch struct {
 	timer   *time.Timer
 	stopped bool
 	packets uint64
-	last    time.Time // when packets last grew, or the call was on hold
+	reports uint64    // RTCP
+	last    time.Time // when one of the two last grew, or the call was on hold
 }
 
 func (w *mediaWatch) look() {
@@ -55,9 +57,10 @@ func (w *mediaWatch) look() {
 		w.call.end(err) // the wheel has dropped the session: see rtp.FaultError
 		return
 	}
-	now, packets := time.Now(), w.call.rtp.Stats().Received
-	if packets != w.packets || w.call.held.Load() {
-		w.packets, w.last = packets, now
+	now, stats := time.Now(), w.call.rtp.Stats()
+	packets, reports := stats.Received, stats.Reports.Received
+	if packets != w.packets || reports != w.reports || w.call.held.Load() {
+		w.packets, w.reports, w.last = packets, reports, now
 	}
 	limit := w.call.server.cfg.MediaTimeout
 	if packets == 0 {

@@ -1,0 +1,36 @@
+package call
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// listenRTCP gives the call a port for RTCP. A call without one goes on: its peer
+// just has no reports.
+func (c *Call) listenRTCP() uint16 {
+	port, err := c.rtp.ListenRTCP()
+	if err != nil {
+		c.log.Warn("no port for RTCP", zap.Error(err))
+		return 0
+	}
+	return port
+}
+
+// control sees to a port for RTCP when it is not to share that of RTP, and says
+// whether our description is another one for it.
+func (n *negotiation) control(shared bool) (changed bool) {
+	if shared || n.listenRTCP == nil {
+		return false
+	}
+	before := n.local.RTCPPort
+	n.local.RTCPPort = n.listenRTCP()
+	return n.local.RTCPPort != before
+}
+
+// Playout implements rtp.Playout: what the jitter buffer waits for a missing packet,
+// and what came later than that.
+func (t *turned) Playout() (delay time.Duration, discarded uint64) {
+	st := t.ear.jitter.Stats()
+	return st.Delay, st.Late
+}
