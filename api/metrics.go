@@ -32,6 +32,11 @@ type Metrics struct {
 	concealed prometheus.Counter
 	skipped   prometheus.Counter
 	jitter    prometheus.Histogram
+	reports   *prometheus.CounterVec
+	peerLost  prometheus.Counter
+	peerJit   prometheus.Histogram
+	roundTrip prometheus.Histogram
+	mos       *prometheus.HistogramVec
 	speech    prometheus.Counter
 
 	turns     prometheus.Counter
@@ -68,6 +73,16 @@ func NewMetrics(src Sources) *Metrics {
 		skipped:   counter("rtp_skipped_slots_total", "Packets not sent because the process stalled."),
 		jitter: histogram("rtp_jitter_seconds", "Interarrival jitter at the end of a call (RFC 3550).",
 			0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2),
+		reports:  counters("rtcp_packets_total", "RTCP packets of ended calls, from callers (in) and to them (out).", "direction"),
+		peerLost: counter("rtp_peer_lost_packets_total", "Packets to callers that never came there, as callers reported."),
+		peerJit: histogram("rtp_peer_jitter_seconds", "Interarrival jitter of our packets at the caller, as reported last.",
+			0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2),
+		roundTrip: histogram("rtp_round_trip_seconds", "Round-trip time to the caller as RTCP measured last.",
+			0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2),
+		mos: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "rtp_mos", Help: "Estimated mean opinion score of a call (ITU-T G.107), of callers (in) and at callers (out).",
+			Buckets: []float64{1.5, 2, 2.5, 2.75, 3, 3.25, 3.5, 3.6, 3.75, 4, 4.1, 4.2, 4.3, 4.4},
+		}, []string{"direction"}),
 		speech: counter("agent_speech_seconds_total", "Speech of agents put on the wire."),
 
 		turns:  counter("turns_total", "Turns of callers."),
@@ -85,7 +100,8 @@ func NewMetrics(src Sources) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.started, m.ended, m.refused, m.setup, m.duration,
-		m.packets, m.lost, m.late, m.duplicate, m.strange, m.malformed, m.concealed, m.skipped, m.jitter, m.speech,
+		m.packets, m.lost, m.late, m.duplicate, m.strange, m.malformed, m.concealed, m.skipped, m.jitter,
+		m.reports, m.peerLost, m.peerJit, m.roundTrip, m.mos, m.speech,
 		m.turns, m.digits, m.latency, m.bargeIn, m.falseCuts, m.errors,
 		newSourceCollector(src),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -116,6 +132,24 @@ func (m *Metrics) CallEnded(r call.Record) {
 	m.speech.Add(max(0, s.Speech).Seconds())
 	if s.PacketsIn > 1 {
 		m.jitter.Observe(s.Jitter.Seconds())
+	}
+	m.callReported(s)
+}
+
+// callReported counts what RTCP said of a call.
+func (m *Metrics) callReported(s call.Stats) {
+	m.reports.WithLabelValues("in").Add(float64(s.RTCPIn))
+	m.reports.WithLabelValues("out").Add(float64(s.RTCPOut))
+	m.peerLost.Add(float64(s.PeerLost))
+	if s.RTT > 0 {
+		m.roundTrip.Observe(s.RTT.Seconds())
+	}
+	if s.MOS > 0 {
+		m.mos.WithLabelValues("in").Observe(s.MOS)
+	}
+	if s.PeerMOS > 0 { // the caller reported
+		m.mos.WithLabelValues("out").Observe(s.PeerMOS)
+		m.peerJit.Observe(s.PeerJitter.Seconds())
 	}
 }
 

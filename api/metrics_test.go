@@ -55,6 +55,7 @@ func full() *Metrics {
 		Stats: call.Stats{
 			PacketsIn: 2100, PacketsOut: 2101, Lost: 5, Late: 2, Duplicate: 1, ConcealedMS: 140, Strange: 9, Malformed: 3,
 			Jitter: 4 * time.Millisecond, SkippedSlots: 1, Speech: 20 * time.Second,
+			RTT: 80 * time.Millisecond, PeerLost: 6, PeerJitter: 3 * time.Millisecond, RTCPIn: 9, RTCPOut: 10, MOS: 4.22, PeerMOS: 3.9,
 		},
 	})
 	m.CallRefused(503, "max_calls")
@@ -95,6 +96,13 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		`parley_rtp_concealed_seconds_total 0.14`,
 		`parley_rtp_skipped_slots_total 1`,
 		`parley_rtp_jitter_seconds_bucket{le="0.005"} 1`,
+		`parley_rtcp_packets_total{direction="in"} 9`,
+		`parley_rtcp_packets_total{direction="out"} 10`,
+		`parley_rtp_peer_lost_packets_total 6`,
+		`parley_rtp_peer_jitter_seconds_bucket{le="0.005"} 1`,
+		`parley_rtp_round_trip_seconds_bucket{le="0.1"} 1`,
+		`parley_rtp_mos_bucket{direction="in",le="4.3"} 1`,
+		`parley_rtp_mos_bucket{direction="out",le="4"} 1`,
 		`parley_agent_speech_seconds_total 20`,
 		`parley_turns_total 1`,
 		`parley_digits_total 1`,

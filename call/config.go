@@ -19,11 +19,11 @@ type Config struct {
 	// MaxDuration ends a call that is still up after so long, whatever the agent
 	// does. 0: no limit.
 	MaxDuration time.Duration
-	// InitialMediaTimeout ends a call whose caller sent no audio packet within so
-	// long of the answer. 0: no limit.
+	// InitialMediaTimeout ends a call whose caller sent neither an audio packet nor
+	// RTCP within so long of the answer. 0: no limit.
 	InitialMediaTimeout time.Duration
-	// MediaTimeout ends a call whose caller stopped sending audio, unless the call
-	// is on hold. 0: no limit.
+	// MediaTimeout ends a call whose caller stopped sending audio and RTCP, unless the
+	// call is on hold. 0: no limit.
 	MediaTimeout time.Duration
 	// OpenTimeout is how long an agent may take to be ready while the caller hears
 	// ringing. Later the call is refused with 503.

@@ -6,6 +6,7 @@
 //	│ drain the socket ─> parse ─> latch ─> sequence ─> Packet │
 //	│ Turn                                                     │
 //	│ slot due?  Slot ─> header ─> sendto                      │
+//	│ report due?  SR or RR, SDES ─> sendto     (RTCP)         │
 //	└──────────────────────────────────────────────────────────┘
 //
 // A Session is one UDP port with one stream in and one stream out. It has no
@@ -15,9 +16,9 @@
 // Handler never blocks and never allocates, so one wheel turns a thousand calls.
 //
 // What is implemented: RFC 3550 sections 5.1 and 5.3.1 (header, padding, CSRC,
-// extension), 6.4.1 (jitter), 8.2 and A.1 (validation, new sequence spaces);
+// extension), 6 (RTCP: SR, RR, SDES CNAME, BYE), 8.2 and A.1, A.2, A.3, A.8 (validation, new sequence spaces);
 // RFC 3551 section 4.1 (marker); RFC 7362 (latching, with the cautions of its
-// section 5); RFC 5761 section 4 and RFC 5389 section 6 (telling RTCP and STUN
-// from RTP). The sub-packages put packets back in order (jitter), read and write
+// section 5); RFC 5761 (RTCP on the RTP port) and RFC 5389 section 6 (telling STUN
+// from RTP); RFC 3611 section 4.7 (VoIP metrics); ITU-T G.107 (the MOS). The sub-packages put packets back in order (jitter), read and write
 // telephone-events (dtmf) and give tests a network in memory (rtptest).
 package rtp

@@ -34,6 +34,9 @@ type Item struct {
 	// Gap says that the sender was silent for Samples clock units (DTX, or a
 	// telephone-event in place of audio): silence, not loss.
 	Gap bool
+	// Next is the packet directly behind a loss, if it is there: it comes out as the
+	// next item, and may repeat some of what is lost. Valid until the next Push.
+	Next []byte
 	// Samples is the length of a loss or a pause in clock units. It can be long
 	// (a muted phone): the caller decides how much of it to play.
 	Samples int

@@ -92,6 +92,9 @@ func (b *Buffer) giveUp(n int, first *slot, since time.Duration) (it Item, ok bo
 	}
 	it = Item{Lost: true, Timestamp: b.end, Samples: int(long)}
 	b.end += uint32(long)
+	if first.state == kept && first.ts == b.end {
+		it.Next = first.b
+	}
 	b.exact = true
 	b.stats.Lost += uint64(n)
 	return it, true
@@ -103,7 +106,7 @@ func (b *Buffer) restart() (it Item, ok bool) {
 	first := &b.suspects[0]
 	if d := int32(first.ts - b.end); b.outage(first) {
 		if n := int(first.seq - b.next); n > 0 && d > 0 {
-			it, ok = Item{Lost: true, Timestamp: b.end, Samples: int(d)}, true
+			it, ok = Item{Lost: true, Timestamp: b.end, Samples: int(d), Next: first.b}, true
 			b.end = first.ts
 			b.stats.Lost += uint64(n)
 		}
