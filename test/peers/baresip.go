@@ -38,15 +38,15 @@ type baresipEvent struct {
 
 // StartBaresip runs baresip until the test ends. microphone is a WAVE file at
 // 8 kHz; the call ends when it ends. codec is such as "PCMU/8000/1", transport is
-// "udp" or "tcp".
-func StartBaresip(t testing.TB, number, microphone, codec, transport string) *Baresip {
+// "udp" or "tcp". Lines of settings come before those of its configuration and win.
+func StartBaresip(t testing.TB, number, microphone, codec, transport string, settings ...string) *Baresip {
 	t.Helper()
 	Need(t, "baresip", "baresip-core")
 	b := &Baresip{t: t, dir: t.TempDir()}
 	sip, control := FreePort(t), FreePort(t)
 	b.write("accounts", fmt.Sprintf("<sip:%s@127.0.0.1:%d;transport=%s>;regint=0;answermode=auto;audio_codecs=%s;ptime=20\n", number, sip, transport, codec))
 	b.write("contacts", "")
-	b.write("config", b.config(sip, control, microphone))
+	b.write("config", strings.Join(append(settings, b.config(sip, control, microphone)), "\n"))
 	b.Process = Start(t, b.dir, append(environment(), "HOME="+b.dir), "baresip", "-f", b.dir)
 	b.WaitFor("baresip is ready", 10*time.Second)
 	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(control))
