@@ -98,6 +98,10 @@ func NewMetrics(src Sources) *Metrics {
 
 		codecs: newBounded(), causes: newBounded(), rules: newBounded(), reasons: newBounded(), kinds: newBounded(),
 	}
+	for _, direction := range []string{"in", "out"} { // so that they are there before the first call
+		m.reports.WithLabelValues(direction)
+		m.mos.WithLabelValues(direction)
+	}
 	m.registry.MustRegister(
 		m.started, m.ended, m.refused, m.setup, m.duration,
 		m.packets, m.lost, m.late, m.duplicate, m.strange, m.malformed, m.concealed, m.skipped, m.jitter,
