@@ -22,6 +22,7 @@ type demoCmd struct {
 	Sounds string  `type:"path" placeholder:"DIR" help:"Folder with the caller's recordings; found by itself when Debian's asterisk-core-sounds-en-wav is installed."`
 	Loss   float64 `default:"0.02" help:"Share of packets the line loses each way (${default})."`
 	Seed   uint64  `default:"1" help:"Which packets are lost."`
+	Noise  float64 `help:"Level in dBFS of the noise around the caller, such as -65; 0 for none (${default})." default:"0"`
 	Keep   bool    `help:"Keep the configuration, events and captures of the run in the output folder."`
 
 	Caller callerFlags `embed:"" prefix:"caller-"`
@@ -114,7 +115,7 @@ func (c demoCmd) talk(ctx context.Context, s *stage, server *demoServer, sounds,
 		tell.begin(call.name)
 		r, err := c.place(ctx, call, server, journal, tell, callerFlags{
 			To: server.uri(), Number: call.number, Name: call.display, Sounds: sounds,
-			Out: filepath.Join(work, fmt.Sprintf("call%d", i+1)), Loss: c.Loss, Seed: c.Seed + uint64(i),
+			Out: filepath.Join(work, fmt.Sprintf("call%d", i+1)), Loss: c.Loss, Seed: c.Seed + uint64(i), Noise: c.Noise,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", call.name, err)

@@ -32,6 +32,7 @@ type callerFlags struct {
 	Out    string  `hidden:"" help:"Where the report goes, without its ending."`
 	Loss   float64 `hidden:"" help:"Share of packets lost each way."`
 	Seed   uint64  `hidden:"" help:"Which packets are lost."`
+	Noise  float64 `hidden:"" help:"Level of the room's noise in dBFS; 0 for none."`
 }
 
 // callerLine is what the caller tells while the call goes on, as one JSON line.
@@ -82,7 +83,7 @@ func (c callerFlags) run(s *stage) error {
 		return err
 	}
 	p, err := phone.New(phone.Config{
-		Name: c.Name, Number: c.Number,
+		Name: c.Name, Number: c.Number, Noise: c.Noise,
 		Line: phone.Impairment{Loss: c.Loss, Seed: c.Seed}, HeardLine: phone.Impairment{Loss: c.Loss, Seed: c.Seed + 1000},
 	})
 	if err != nil {
@@ -326,7 +327,8 @@ func startDemoCaller(ctx context.Context, f callerFlags) (*demoCaller, error) {
 	c := &demoCaller{lines: make(chan callerLine, 64), out: f.Out, errOut: &strings.Builder{}, ended: make(chan error, 1)}
 	c.command = exec.CommandContext(ctx, self, "demo", "--caller-to="+f.To, "--caller-number="+f.Number, "--caller-name="+f.Name,
 		"--caller-script="+f.Script, "--caller-sounds="+f.Sounds, "--caller-out="+f.Out,
-		"--caller-loss="+strconv.FormatFloat(f.Loss, 'g', -1, 64), "--caller-seed="+strconv.FormatUint(f.Seed, 10))
+		"--caller-loss="+strconv.FormatFloat(f.Loss, 'g', -1, 64), "--caller-seed="+strconv.FormatUint(f.Seed, 10),
+		"--caller-noise="+strconv.FormatFloat(f.Noise, 'g', -1, 64))
 	c.command.Stderr = c.errOut
 	c.command.Cancel = func() error { return c.command.Process.Signal(syscall.SIGTERM) }
 	c.command.WaitDelay = 5 * time.Second

@@ -83,7 +83,7 @@ func (p *Phone) Invite(uri string, extra ...Header) (*Call, error) {
 	if c.to, err = hostPort(uri); err != nil {
 		return nil, err
 	}
-	if c.stream, err = newStream(p.clock, c.log, p.config.Local, p.config.Line, p.config.HeardLine); err != nil {
+	if c.stream, err = newStream(p.clock, c.log, p.config); err != nil {
 		return nil, err
 	}
 	m.Add("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE")

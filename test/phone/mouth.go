@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -97,9 +99,20 @@ type mouth struct {
 	queue  []*line
 	ending *Utterance // its last packet plays now
 	over   bool
+	noise  float64 // amplitude of the room's noise
+	random *rand.Rand
 }
 
-func newMouth() *mouth { return &mouth{} }
+// newMouth makes the mouth of a caller in a room with noise of that level in dBFS,
+// 0 for none. The noise is the same in every call.
+func newMouth(level float64) *mouth {
+	m := &mouth{random: rand.New(rand.NewPCG(1, 2))}
+	if level < 0 {
+		// Evenly distributed noise has its root mean square at 1/sqrt(3) of its peak.
+		m.noise = 32768 * math.Sqrt(3) * math.Pow(10, level/20)
+	}
+	return m
+}
 
 func (m *mouth) add(l *line) *Utterance {
 	l.utterance = newUtterance()
@@ -156,7 +169,7 @@ func (m *mouth) next(a answer, timestamp uint32) frame {
 	defer m.mu.Unlock()
 	m.settle()
 	if len(m.queue) == 0 {
-		return sound(a, nil)
+		return m.sound(a, nil)
 	}
 	l := m.queue[0]
 	var f frame
@@ -165,7 +178,7 @@ func (m *mouth) next(a answer, timestamp uint32) frame {
 		f, over = l.key(a, timestamp)
 	} else {
 		n := min(frameSamples, len(l.pcm))
-		f = sound(a, l.pcm[:n])
+		f = m.sound(a, l.pcm[:n])
 		l.pcm = l.pcm[n:]
 		over = len(l.pcm) == 0
 	}
@@ -176,10 +189,16 @@ func (m *mouth) next(a answer, timestamp uint32) frame {
 	return f
 }
 
-// sound encodes up to one packet of speech and fills it with silence.
-func sound(a answer, pcm []int16) frame {
+// sound encodes up to one packet of speech, fills it with silence, and adds the
+// noise of the room.
+func (m *mouth) sound(a answer, pcm []int16) frame {
 	var whole [frameSamples]int16
 	copy(whole[:], pcm)
+	if m.noise > 0 {
+		for i, v := range whole {
+			whole[i] = int16(max(-32768, min(32767, float64(v)+m.noise*(2*m.random.Float64()-1))))
+		}
+	}
 	payload := make([]byte, frameSamples)
 	for i, v := range whole {
 		payload[i] = a.codec.encode(v)

@@ -136,7 +136,7 @@ func TestParseScript(t *testing.T) {
 
 func TestActorNamesTheLineThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Call{phone: &Phone{clock: newClock()}, log: &Log{}, ended: make(chan struct{}), stream: &stream{say: newMouth()}}
+		c := &Call{phone: &Phone{clock: newClock()}, log: &Log{}, ended: make(chan struct{}), stream: &stream{say: newMouth(0)}}
 		a := &Actor{Call: c, Load: func(string) ([]int16, error) { return nil, errors.New("no such sound") }}
 		play := func(text string) error {
 			steps, err := ParseScript(text)
@@ -235,4 +235,23 @@ func FuzzParseRTP(f *testing.F) {
 			t.Fatal("more payload than packet")
 		}
 	})
+}
+
+func TestRoomNoise(t *testing.T) {
+	c, err := codecNamed("PCMU")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []float64{-40, -65} {
+		m, sum := newMouth(level), 0.0
+		for range 50 {
+			sum += m.next(answer{codec: c}, 0).level / 50
+		}
+		if sum < level-1 || sum > level+1 {
+			t.Errorf("noise of %.1f dBFS, want %.1f", sum, level)
+		}
+	}
+	if f := newMouth(0).next(answer{codec: c}, 0); f.level != audio.Floor {
+		t.Errorf("a silent room has %.1f dBFS", f.level)
+	}
 }

@@ -25,6 +25,9 @@ type Config struct {
 	Transport string
 	// Codecs are the names offered, in order: "PCMU", "PCMA"; PCMU when empty.
 	Codecs []string
+	// Noise is the level in dBFS of the room around the microphone, such as -65; 0
+	// is a room without any sound.
+	Noise float64
 	// Line impairs what the phone sends, HeardLine what it hears.
 	Line, HeardLine Impairment
 	// T1 is the retransmission interval of RFC 3261 section 17; 500 ms when 0.

@@ -33,12 +33,12 @@ type stream struct {
 	started bool
 }
 
-func newStream(c clock, log *Log, local netip.Addr, out, in Impairment) (*stream, error) {
+func newStream(c clock, log *Log, config Config) (*stream, error) {
 	s := &stream{
-		clock: c, log: log, say: newMouth(), closed: make(chan struct{}),
-		out: newImpairment(out, 1), in: newImpairment(in, 2),
+		clock: c, log: log, say: newMouth(config.Noise), closed: make(chan struct{}),
+		out: newImpairment(config.Line, 1), in: newImpairment(config.HeardLine, 2),
 	}
-	if err := s.open(local); err != nil {
+	if err := s.open(config.Local); err != nil {
 		return nil, err
 	}
 	return s, nil
