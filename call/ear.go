@@ -29,15 +29,20 @@ const comfortNoise = 13
 //	        └ audio ─> jitter ─> decode or conceal ─┬──> voice ─> notice(voice on, off)
 //	                                                └──> resample ─> 20 ms frames ─> hear
 type ear struct {
-	line     *line
-	accept   accept
-	jitter   *jitter.Buffer
-	digits   *dtmf.Decoder
-	voice    vad.Detector
-	hearRate int
-	rate     *resample.Resampler
-	frame    []int16 // at hearRate, less than a frame between packets
-	pcm      []int16 // what the decoder just gave, at the line's rate
+	line   *line
+	accept accept
+	jitter *jitter.Buffer
+	digits *dtmf.Decoder
+	voice  vad.Detector
+	// voiceRate is what voice was made for. A re-INVITE may change the line's; then
+	// toVoice leads from one to the other.
+	voiceRate int
+	toVoice   *resample.Resampler
+	voicePCM  []int16
+	hearRate  int
+	rate      *resample.Resampler
+	frame     []int16 // at hearRate, less than a frame between packets
+	pcm       []int16 // what the decoder just gave, at the line's rate
 
 	hear   func([]int16)
 	notice func(agent.Notice)
@@ -58,7 +63,7 @@ func (a accept) event(pt uint8) bool { return a.hasEvt && (pt == a.events[0] || 
 
 // earCounts is kept by the wheel and read when the call is over.
 type earCounts struct {
-	concealed uint64 // samples at the line's rate
+	concealed time.Duration
 	undecoded uint64 // payloads that the decoder refused
 }
 
@@ -73,7 +78,14 @@ func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) e
 		if err != nil {
 			return err
 		}
-		e.rate = r
+		toVoice, err := resample.New(l.codec.SampleRate, e.voiceRate, resample.Voice)
+		if err != nil {
+			return err
+		}
+		if e.line != nil {
+			e.filled = e.filled * l.codec.SampleRate / e.line.codec.SampleRate
+		}
+		e.rate, e.toVoice = r, toVoice
 	}
 	e.line, e.jitter = l, buf
 	return nil
@@ -130,9 +142,9 @@ func (e *ear) pop(now time.Duration) {
 			return
 		case it.Lost:
 			n := e.samples(it.Samples)
-			e.counts.concealed += uint64(n)
+			e.counts.concealed += media.Duration(n, e.line.codec.SampleRate)
 			if n = e.unfilled(n); n > 0 {
-				e.pcm = e.line.conceal(e.pcm[:0], n)
+				e.pcm = e.line.conceal(e.pcm[:0], n, it.Next)
 				e.give(e.pcm)
 			}
 			e.heardAt = now
@@ -176,7 +188,12 @@ func (e *ear) play(now time.Duration, payload []byte) {
 
 // give hands sound on to the voice detector and to the agent.
 func (e *ear) give(pcm []int16) {
-	for rest, n := pcm, media.Samples(media.FrameTime, e.line.codec.SampleRate); len(rest) > 0; {
+	heard := pcm
+	if e.line.codec.SampleRate != e.voiceRate {
+		e.voicePCM = e.toVoice.Process(e.voicePCM[:0], pcm)
+		heard = e.voicePCM
+	}
+	for rest, n := heard, media.Samples(media.FrameTime, e.voiceRate); len(rest) > 0; {
 		piece := rest[:min(n, len(rest))]
 		rest = rest[len(piece):]
 		e.edge(e.voice.Process(piece))

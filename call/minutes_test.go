@@ -30,6 +30,16 @@ type mediaCall struct {
 // join sets up the media half of a call whose caller is a peer on n.
 func join(t *testing.T, n *rtptest.Network, f agent.Format) *mediaCall {
 	t.Helper()
+	session := &fakeSession{notices: make(chan agent.Notice, 1000), ended: make(chan struct{})}
+	m := joinAs(t, n, f, []media.Codec{g711.PCMU(), g711.PCMA()}, 20*time.Millisecond, session)
+	m.session = session
+	return m
+}
+
+// joinAs is join for any session, and codecs of which the caller wants the first,
+// in packets of that length.
+func joinAs(t *testing.T, n *rtptest.Network, f agent.Format, codecs []media.Codec, packetTime time.Duration, session agent.Session) *mediaCall {
+	t.Helper()
 	cfg := rtp.DefaultConfig()
 	cfg.Addr, cfg.PortMin, cfg.PortMax = netip.MustParseAddr("127.0.0.1"), 0, 0
 	wheel, err := rtp.NewWheel(cfg, rtp.WithListen(n.Listen))
@@ -37,10 +47,10 @@ func join(t *testing.T, n *rtptest.Network, f agent.Format) *mediaCall {
 		t.Fatal(err)
 	}
 	s := &Server{cfg: DefaultConfig(), log: zap.NewNop(), parts: Parts{
-		Wheel: wheel, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()}, Observer: nobody{},
+		Wheel: wheel, Codecs: codecs, Observer: nobody{},
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	}}
-	c := &Call{server: s, id: "test", log: s.log, began: time.Now()}
+	c := &Call{server: s, id: "test", log: s.log, began: time.Now(), session: session}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	if c.rtp, err = wheel.Listen(); err != nil {
 		t.Fatal(err)
@@ -49,23 +59,30 @@ func join(t *testing.T, n *rtptest.Network, f agent.Format) *mediaCall {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer.Step = 160
+	m := &mediaCall{Call: c, wheel: wheel, peer: peer}
 	c.nego = newNegotiation(s.cfg, s.parts.Codecs, c.rtp.Local().Addr(), c.rtp.Local().Port(), 1)
-	_, first, refusal := c.nego.answer(sdp.Offer(sdp.Local{
-		Addr: peer.Addr().Addr(), Port: peer.Addr().Port(), Events: true, PacketTime: 20 * time.Millisecond,
-		Codecs: []sdp.Codec{{Name: "PCMU", ClockRate: 8000}},
+	first := m.offer(t, codecs[0], packetTime)
+	if err := c.connect(first, f); err != nil {
+		t.Fatal(err)
+	}
+	c.pending.Store(first)
+	c.rtp.Join((*turned)(c))
+	return m
+}
+
+// offer offers the codec as the caller and takes it up as the sending side too.
+func (m *mediaCall) offer(t *testing.T, codec media.Codec, packetTime time.Duration) *change {
+	t.Helper()
+	_, c, refusal := m.nego.answer(sdp.Offer(sdp.Local{
+		Addr: m.peer.Addr().Addr(), Port: m.peer.Addr().Port(), Events: true, PacketTime: packetTime,
+		Codecs: []sdp.Codec{{Name: codec.Name, PayloadType: codec.PayloadType, ClockRate: codec.ClockRate, Channels: codec.Channels, Params: codec.Params}},
 	}))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	if err := c.connect(first, f); err != nil {
-		t.Fatal(err)
-	}
-	session := &fakeSession{notices: make(chan agent.Notice, 1000), ended: make(chan struct{})}
-	c.session = session
-	c.pending.Store(first)
-	c.rtp.Join((*turned)(c))
-	return &mediaCall{Call: c, wheel: wheel, session: session, peer: peer}
+	m.peer.PayloadType = codec.PayloadType
+	m.peer.Step = uint32(media.Samples(packetTime, codec.ClockRate))
+	return c
 }
 
 func (m *mediaCall) leave(t *testing.T) {

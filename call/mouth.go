@@ -39,6 +39,8 @@ type Mouth struct {
 	paused atomic.Bool
 	closed chan struct{}
 
+	idles atomic.Uint32 // idle packets sent since the last one of speech
+
 	ring    *ring
 	room    chan struct{} // a token when there may be room again
 	waiting atomic.Bool   // Say waits for room
@@ -64,8 +66,16 @@ type producer struct {
 type player struct {
 	speaking bool
 	out      []byte
-	pcm      []int16
 }
+
+// The most that any codec of ours makes: 64 kbit/s, in packets of 60 ms.
+const (
+	bytesPerSecond = 8000
+	maxPayload     = bytesPerSecond * 60 / 1000
+)
+
+// converge is how much idle sound brings any decoder to the same state.
+const converge = 500 * time.Millisecond
 
 // reserve is how many packets Say leaves free in the ring for Flush, which must
 // not wait: the rest of a packet, and what the resampler holds back.
@@ -74,14 +84,13 @@ const reserve = 3
 // newMouth makes a mouth for speech at sayRate that buffers so much encoded
 // speech. notice is called on the wheel.
 func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Notice)) (*Mouth, error) {
-	perSecond := len(l.idle) * int(time.Second/l.packetTime)
-	longest := perSecond * 60 / 1000 // a re-INVITE may ask for packets of 60 ms
+	// A re-INVITE may ask for any codec and for packets of 60 ms.
 	m := &Mouth{
 		sayRate: sayRate,
 		notice:  notice,
 		closed:  make(chan struct{}),
 		ring: newRing(int(buffer/(10*time.Millisecond))+reserve,
-			max(perSecond*int(buffer/time.Millisecond)/1000, longest)+reserve*longest),
+			max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+reserve*maxPayload),
 		room: make(chan struct{}, 1),
 	}
 	m.line.Store(l)
@@ -100,7 +109,7 @@ func (m *Mouth) use(l *line) error {
 		return fmt.Errorf("call: speech at %d Hz: %w", m.sayRate, err)
 	}
 	if p.line != nil {
-		p.base, p.in, p.out = uint64(m.end()), 0, 0
+		m.Flush() // what was said at the old rate ends there
 	}
 	p.line, p.rate, p.pcm = l, r, p.pcm[:0]
 	return nil
@@ -152,6 +161,7 @@ func (m *Mouth) pushWhole(ctx context.Context) error {
 	size, done := p.line.samples, 0
 	var err error
 	for ; len(p.pcm)-done >= size && err == nil; done += size {
+		m.follow()
 		if p.payload, err = p.line.enc.Encode(p.payload[:0], p.pcm[done:done+size]); err != nil {
 			break
 		}
@@ -162,6 +172,16 @@ func (m *Mouth) pushWhole(ctx context.Context) error {
 	}
 	p.pcm = p.pcm[:copy(p.pcm, p.pcm[done:])]
 	return err
+}
+
+// follow brings the encoder to where the peer's decoder is when idle packets went
+// out since the last speech.
+func (m *Mouth) follow() {
+	if m.ring.length() > 0 {
+		return
+	}
+	l := m.say.line
+	follow(l.enc, l.idle, min(int(m.idles.Load()), int(converge/l.packetTime)))
 }
 
 // wait waits until a packet of n bytes fits beside the reserve.
@@ -212,6 +232,7 @@ func (m *Mouth) Flush() {
 		p.pcm = append(p.pcm, make([]int16, size-rest)...)
 	}
 	for ; len(p.pcm) > 0; p.pcm = p.pcm[:copy(p.pcm, p.pcm[size:])] {
+		m.follow()
 		payload, err := p.line.enc.Encode(p.payload[:0], p.pcm[:size])
 		if err != nil {
 			break
@@ -282,56 +303,61 @@ func (m *Mouth) signal() {
 // skipped slots were missed just before because the process stood still.
 func (m *Mouth) next(l *line, skipped int) []byte {
 	if m.paused.Load() {
+		m.idles.Add(1)
 		return l.idle
 	}
+	if out := m.speech(l, skipped); out != nil {
+		return out
+	}
+	m.quiet()
+	m.idles.Add(1)
+	return l.idle
+}
+
+// speech is the next payload of speech, nil when there is none.
+func (m *Mouth) speech(l *line, skipped int) []byte {
 	late := skipped - int(maxLateness/l.packetTime)
 	for {
 		p, ok := m.ring.peek()
+		was := m.state.Load()
+		generation := uint32(was >> 32)
+		if b := l.bridge; b != nil {
+			if out := b.take(generation, !ok || p.line != b.from); out != nil {
+				return out
+			}
+		}
 		if !ok {
-			m.quiet()
+			return nil
+		}
+		if p.line == l && l.bridge != nil && l.bridge.settles() {
 			return l.idle
 		}
-		was := m.state.Load()
-		current := p.generation == uint32(was>>32)
+		current := p.generation == generation
 		if current && !m.state.CompareAndSwap(was, was&^positionMask|uint64(p.end)) {
 			continue // a Stop came between: look at the packet again
 		}
+		if current {
+			m.idles.Store(0) // before pop: see follow
+		}
 		m.play.out = m.ring.pop(m.play.out[:0])
-		if current && late > 0 {
-			late--
-			continue
-		}
-		if !current || !m.convert(p.line, l) {
-			continue
-		}
 		if m.ring.length() < len(m.ring.packets)/4 {
 			m.signal()
 		}
+		if !current {
+			continue
+		}
+		if late > 0 {
+			late--
+			continue
+		}
 		m.sounding(uint32(was))
-		return m.play.out
+		switch b := l.bridge; {
+		case p.line == l, b != nil && p.line == b.from && b.passes():
+			return m.play.out
+		case b != nil && p.line == b.from:
+			b.put(m.play.out, generation) // the next turn of the loop takes what it can
+		}
 	}
-}
-
-// convert turns play.out, encoded for a line that a re-INVITE has replaced, into
-// the encoding of the new one; false when that cannot be done packet by packet.
-func (m *Mouth) convert(from, to *line) bool {
-	if from == to {
-		return true
-	}
-	if from.codec.SampleRate != to.codec.SampleRate || from.samples != to.samples {
-		return false
-	}
-	if from.codec.Name == to.codec.Name {
-		return true
-	}
-	// The ear, also on the wheel, has moved on to the new line: the old decoder
-	// and the new line's silence encoder are free.
-	var err error
-	if m.play.pcm, err = from.dec.Decode(m.play.pcm[:0], m.play.out); err != nil {
-		return false
-	}
-	m.play.out, err = to.spare.Encode(m.play.out[:0], m.play.pcm)
-	return err == nil
 }
 
 // sounding tells the agent that a speech packet goes out after none did.

@@ -19,7 +19,7 @@ import (
 // testLine is a line for codec with 20 ms packets.
 func testLine(t testing.TB, codec media.Codec, packetTime time.Duration) *line {
 	t.Helper()
-	l, err := newLine(codec, packetTime)
+	l, err := newLine(codec, "", packetTime, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,10 @@ func TestMouthConvertsQueuedSpeechWhenTheLawChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.next(old, 0)
-	fresh := testLine(t, g711.PCMA(), 20*time.Millisecond)
+	fresh, err := newLine(g711.PCMA(), "", 20*time.Millisecond, old)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.line.Store(fresh)
 	got := m.next(fresh, 0)
 	pcm, err := fresh.dec.Decode(nil, got)

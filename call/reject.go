@@ -45,9 +45,13 @@ var refusals = []struct {
 
 // reject turns an error into the final response.
 func reject(err error) *sip.RejectError {
+	var ready *sip.RejectError
+	if errors.As(err, &ready) {
+		return ready
+	}
 	var refused *sdp.Refusal
 	if errors.As(err, &refused) {
-		return &sip.RejectError{Code: refused.Code, Text: refused.Text, Rule: "no_common_codec"}
+		return &sip.RejectError{Code: refused.Code, Warning: refused.Warning, Text: refused.Text, Rule: "no_common_codec"}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {

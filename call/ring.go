@@ -49,11 +49,12 @@ func (r *ring) push(p packet, payload []byte, reserve int) bool {
 	return true
 }
 
-// room tells whether 1+reserve packets of n bytes fit. Only the pushing side asks.
+// room tells whether a packet of n bytes fits, and reserve packets of any length
+// after it. Only the pushing side asks.
 func (r *ring) room(n, reserve int) bool {
 	packets := len(r.packets) - int(r.tail.Load()-r.head.Load())
 	bytes := len(r.bytes) - int(r.write-r.read.Load())
-	return packets > reserve && bytes >= n*(1+reserve)
+	return packets > reserve && bytes >= n+reserve*maxPayload
 }
 
 // peek is the oldest packet; ok is false when there is none.

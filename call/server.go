@@ -157,8 +157,8 @@ func (s *Server) release(c *Call) {
 	s.mu.Unlock()
 }
 
-// refuse answers an INVITE that becomes no call, with one log line that names the
-// rule.
+// refuse answers an INVITE that becomes no call. sip writes the one log line, with
+// the rule; why an agent or a port was not to be had is added here.
 func (s *Server) refuse(inv *sip.Invite, err error) {
 	log := s.log.With(zap.String("call_id", inv.ID()))
 	if cause := context.Cause(inv.Context()); cause != nil {
@@ -168,8 +168,9 @@ func (s *Server) refuse(inv *sip.Invite, err error) {
 	}
 	r := reject(err)
 	s.parts.Observer.CallRefused(r.Code, r.Rule)
-	log.Warn("call refused", zap.Int("code", r.Code), zap.String("rule", r.Rule),
-		zap.String("peer", inv.Source().String()), zap.Error(err))
+	if r.Rule == "agent_unavailable" || r.Rule == "agent_timeout" || r.Rule == "no_port" || r.Rule == "internal" {
+		log.Warn("call not taken", zap.String("rule", r.Rule), zap.Error(err))
+	}
 	if err := inv.Reject(r); err != nil {
 		log.Debug("refusal not sent", zap.Error(err))
 	}

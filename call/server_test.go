@@ -155,8 +155,12 @@ func TestRefusals(t *testing.T) {
 		user   string
 		code   int
 		rule   string
+		phone  phone.Config
+		// muLawOnly leaves the gateway without A-law.
+		muLawOnly bool
 	}{
 		{name: "no route", user: "nobody", code: 404, rule: "no_route"},
+		{name: "no codec in common", phone: phone.Config{Codecs: []string{"PCMA"}}, code: 488, rule: "no_common_codec", muLawOnly: true},
 		{name: "draining", before: func(_ *testing.T, g *gateway) { g.Drain(true) }, code: 503, rule: "draining"},
 		{name: "limit", change: func(c *Config, _ *sip.Config) { c.MaxCalls = 1 }, code: 503, rule: "max_calls",
 			before: func(t *testing.T, g *gateway) { dial(t, ringUp(t, phone.Config{}), g.uri) }},
@@ -174,11 +178,14 @@ func TestRefusals(t *testing.T) {
 			if tc.before != nil {
 				tc.before(t, g)
 			}
+			if tc.muLawOnly {
+				g.parts.Codecs = g.parts.Codecs[:1]
+			}
 			uri := g.uri
 			if tc.user != "" {
 				uri = strings.Replace(uri, "agent", tc.user, 1)
 			}
-			_, err := ringUp(t, phone.Config{}).Dial(within(t), uri)
+			_, err := ringUp(t, tc.phone).Dial(within(t), uri)
 			var status *phone.StatusError
 			if !errors.As(err, &status) || status.Code != tc.code {
 				t.Fatalf("dial: %v, want %d", err, tc.code)
