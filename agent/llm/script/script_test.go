@@ -130,7 +130,7 @@ func TestReceptionistByKeys(t *testing.T) {
 	k.key("*").says("Please say your order number")
 	k.key("4712").key("1").says("is ready")
 	k.key("0").says("a machine").key("1").says("anything else")
-	k.key("4").says("connecting you", "If nobody answers")
+	k.key("4").says("connect you", "I am still here")
 	if k.acts != "transfer operator" {
 		t.Errorf("actions %q", k.acts)
 	}
@@ -149,7 +149,7 @@ func TestReceptionistByWordsThatAreRecorded(t *testing.T) {
 	k := begin(t, provider(t, ""), llm.Conversation{})
 	k.hear("hello").says("You can say hours").hear("hours").says("Monday").hear("location").says("Harbor")
 	k.hear("telephone number").hear("one two three").says("I heard one two three").hear("two").says("Please say")
-	k.hear("one two three").hear("one").says("is ready").hear("transfer").says("connecting").hear("number")
+	k.hear("one two three").hear("one").says("is ready").hear("transfer").says("connect you").hear("number")
 	k.hear("one two three").hear("one").hear("one moment please").says("anything else").hear("no").says("Goodbye")
 }
 
@@ -169,7 +169,7 @@ func TestNotUnderstood(t *testing.T) {
 	k.hear("mumble").says("Sorry, I did not catch that")
 	k.turn(llm.Turn{Nothing: true}).says("Are you still there?")
 	k.turn(llm.Turn{Nothing: true, Garbled: true}).says("I still did not understand")
-	k.key("7").says("connecting you", "If nobody answers")
+	k.key("7").says("connect you", "I am still here")
 	k.hear("x").says("Sorry").hear("x").says("still").hear("x").says("Goodbye")
 
 	k = begin(t, provider(t, ""), ann)
@@ -179,7 +179,7 @@ func TestNotUnderstood(t *testing.T) {
 	k.hear("repeat").says("I heard one two three four")
 	k.hear("no it is four three two one").says("I heard four three two one")
 	k.hear("no").says("Please say your order number")
-	k.hear("5 5 5").hear("no").says("connecting you")
+	k.hear("5 5 5").hear("no").says("connect you")
 }
 
 func TestCallersAreRemembered(t *testing.T) {
