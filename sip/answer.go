@@ -25,11 +25,14 @@ func (i *Invite) Answer(sdp []byte, dh DialogHandler) (*Dialog, error) {
 	d.state, d.handler, d.invite = dialogUp, dh, nil
 	d.s.dialogs.up.Add(1)
 	d.hold(d.flow, 1)
-	fields := append(i.dialogFields(), field{"Content-Type", "application/sdp"})
+	fields := append(i.dialogFields(), i.timerFields...)
+	fields = append(fields, field{"Content-Type", "application/sdp"})
 	b := i.s.response(i.m, 200, "", d.key.local, fields, sdp)
 	d.offerOpen = i.m.sdp == nil
 	_, err := i.tx.respond(200, b)
 	d.expectACK(i.m.cseq, i.tx, b, d.offerOpen)
+	d.local = sdp
+	d.startTimer(i.timer)
 	d.mu.Unlock()
 
 	i.s.countResponse(200)

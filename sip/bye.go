@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -44,21 +45,14 @@ func (d *Dialog) bye(ctx context.Context, reason Reason) error {
 		}
 		return nil
 	}
-	tx, err := d.sendBye(ctx, reason)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-tx.done:
-		if tx.final == nil {
-			return fmt.Errorf("%w: %w", ErrByeTimeout, tx.err)
-		}
+	_, err := d.sendBye(ctx, reason)
+	switch {
+	case errors.Is(err, ErrTimeout):
+		return fmt.Errorf("%w: %w", ErrByeTimeout, err)
+	case errors.Is(err, ErrUnauthorized): // it was heard all the same
 		return nil
-	case <-d.s.done:
-		return ErrShutdown
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return err
 }
 
 // hangUp ends the call for a reason of this room's. False: it was over.
@@ -74,28 +68,14 @@ func (d *Dialog) hangUp(cause error, reason Reason) bool {
 	return true
 }
 
-// sendBye starts the transaction of a BYE. Whatever the peer answers, the dialog
-// is over; a challenge is not answered, since calls that come in hold no
-// credentials.
-func (d *Dialog) sendBye(ctx context.Context, reason Reason) (*clientTx, error) {
-	// A context that has ended must not keep the BYE from going out.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-	defer cancel()
-	hop, err := d.nextHop(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("sip: no way to send BYE: %w", err)
-	}
-	d.mu.Lock()
-	d.localCSeq++
-	cseq := d.localCSeq
-	d.mu.Unlock()
-
-	r := request{method: "BYE", uri: hop.uri, routes: hop.routes, from: d.from, to: d.to, callID: d.key.callID, cseq: cseq}
+// sendBye sends a BYE and waits for the answer. Whatever that is, the dialog is
+// over.
+func (d *Dialog) sendBye(ctx context.Context, reason Reason) (*message, error) {
+	var fields []field
 	if v := reason.String(); v != "" {
-		r.fields = append(r.fields, field{"Reason", v})
+		fields = append(fields, field{"Reason", v})
 	}
-	branch := newBranch()
-	return d.s.transact(&clientTx{method: "BYE", branch: branch, flow: hop.flow, to: hop.to, request: d.s.write(&r, hop.flow, branch)}), nil
+	return d.ask(ctx, request{method: "BYE", fields: fields})
 }
 
 // String is the header's value; empty for the zero value.

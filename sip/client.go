@@ -22,8 +22,10 @@ type clientTx struct {
 	// when no final response comes; err says why. It runs on the goroutine of the
 	// socket, in order, and must not wait.
 	heard func(*message)
-	// acknowledge writes the ACK of a refused INVITE.
+	// Of an INVITE: acknowledge writes the ACK of a refusal, and cancelText is its
+	// CANCEL.
 	acknowledge func(*message) []byte
+	cancelText  []byte
 
 	s        *Server
 	done     chan struct{} // closed at the first final response or at the failure
@@ -35,6 +37,8 @@ type clientTx struct {
 	final    *message    // nil when none came
 	err      error       // why none came
 	ack      []byte      // of a refusal
+	unwanted bool        // cancel was called
+	took     bool        // and the CANCEL was sent
 }
 
 type clientState int
@@ -125,6 +129,7 @@ func (tx *clientTx) response(m *message) {
 	if !tx.step(m) {
 		return
 	}
+	tx.takeBack()
 	if tx.heard != nil {
 		tx.heard(m)
 	}
@@ -184,6 +189,44 @@ func (tx *clientTx) proceed() {
 	if tx.again != nil {
 		tx.again.Stop()
 	}
+}
+
+// inviteTx prepares the transaction of an INVITE. r must not change any more.
+func (s *Server) inviteTx(r *request, f *flow, to netip.AddrPort, heard func(*message)) *clientTx {
+	branch := newBranch()
+	cancel := request{method: "CANCEL", uri: r.uri, routes: r.routes, from: r.from, to: r.to, callID: r.callID, cseq: r.cseq}
+	return &clientTx{
+		method: "INVITE", branch: branch, flow: f, to: to, heard: heard,
+		request:    s.write(r, f, branch),
+		cancelText: s.write(&cancel, f, branch),
+		acknowledge: func(m *message) []byte {
+			ack := cancel
+			ack.method, ack.to = "ACK", m.get("to")
+			return s.write(&ack, f, branch)
+		},
+	}
+}
+
+// cancel takes an INVITE back: at once when the peer was heard of, else when it is
+// (RFC 3261 section 9.1). One that has had its final response stays as it is. A
+// peer that answers the INVITE with nothing after that is given up.
+func (tx *clientTx) cancel() {
+	tx.mu.Lock()
+	tx.unwanted = true
+	tx.mu.Unlock()
+	tx.takeBack()
+}
+
+func (tx *clientTx) takeBack() {
+	tx.mu.Lock()
+	now := tx.unwanted && !tx.took && tx.state == clientProceeding
+	tx.took = tx.took || now
+	tx.mu.Unlock()
+	if !now {
+		return
+	}
+	time.AfterFunc(64*tx.s.cfg.T1, func() { tx.fail(ErrTimeout) })
+	tx.s.transact(&clientTx{method: "CANCEL", branch: tx.branch, flow: tx.flow, to: tx.to, request: tx.cancelText})
 }
 
 // settle records the outcome. tx.mu is held.

@@ -39,6 +39,8 @@ type Config struct {
 	NAT NAT
 	// TLS is for listeners, trunks and connections that have none of their own.
 	TLS TLS
+	// Timer is for sessions whose peer may have gone.
+	Timer SessionTimer
 	// Resolver finds names. nil is the system's.
 	Resolver Resolver
 }
@@ -88,6 +90,7 @@ func DefaultConfig() Config {
 		T4:              5 * time.Second,
 		RetryAfter:      5 * time.Second,
 		NAT:             NATAuto,
+		Timer:           SessionTimer{Expires: 30 * time.Minute, Min: 90 * time.Second},
 	}
 }
 
@@ -136,6 +139,9 @@ func (c Config) Validate() error {
 	}
 	if c.RetryAfter < 0 || c.RetryAfter > time.Hour {
 		bad("retry_after: %v is not between 0 and 1h", c.RetryAfter)
+	}
+	if c.Timer.Min < time.Second || c.Timer.Expires != 0 && c.Timer.Expires < c.Timer.Min || c.Timer.Expires > 24*time.Hour {
+		bad("timer: expires %v, min %v: min must be at least 1s, expires 0 or between min and 24h", c.Timer.Expires, c.Timer.Min)
 	}
 	if err := c.TLS.validate(false); err != nil {
 		bad("tls: %v", err)

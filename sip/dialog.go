@@ -21,8 +21,8 @@ type DialogHandler interface {
 	// sendrecv (RFC 6337 section 5.3), never the state of a hold. nil refuses.
 	MakeOffer() []byte
 	// Answer takes the peer's answer to an offer of ours: that of an INVITE
-	// without offer, or of MakeOffer. An error ends the call. It is not called
-	// when the ACK brings none; the call is ended then too.
+	// without offer, of MakeOffer, or of Server.Dial. An error ends the call. It is
+	// not called when there is none; the call is ended then too.
 	Answer(sdp []byte) error
 	// Info takes the body of an INFO (RFC 2976), as for DTMF. false is answered
 	// 415.
@@ -41,7 +41,7 @@ const (
 // of it: many peers keep the one they dialled.
 type dialogKey struct{ callID, local, remote string }
 
-// Dialog is a call that we answered. All methods may be called from any
+// Dialog is a call that was answered, by us or by whom we called. All methods may be called from any
 // goroutine.
 type Dialog struct {
 	s   *Server
@@ -49,6 +49,9 @@ type Dialog struct {
 	key dialogKey
 
 	from, to  string   // of requests of ours, with tags
+	contact   string   // of ours
+	link      *link    // the trunk that we called through; nil for calls that came in
+	caller    bool     // the Call-ID is ours
 	routes    []string // the route set, each in brackets
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -61,12 +64,16 @@ type Dialog struct {
 	flow       *flow   // of the INVITE, or of the last target refresh
 	target     Address // the peer's Contact
 	reachable  bool    // there was one
-	remoteCSeq uint32
+	remoteCSeq int64   // -1: the peer has sent no request
 	localCSeq  uint32
 	acked      bool
 	pending    []*accepted // 2xx responses that wait for an ACK
 	offerOpen  bool        // an offer of ours waits for its answer
 	busy       bool        // a re-INVITE or UPDATE is being answered
+	local      []byte      // the description of ours that is in force
+	updates    bool        // the peer takes UPDATE
+	session    session
+	clock      *time.Timer // of session
 	queue      []job
 	running    bool
 	byeDone    chan struct{} // not nil once Bye was called
@@ -120,7 +127,9 @@ func (s *Server) newDialog(m *message, id, tag string) *Dialog {
 		to:         m.get("from"),
 		confirmed:  make(chan struct{}),
 		flow:       m.flow,
-		remoteCSeq: m.cseq,
+		remoteCSeq: int64(m.cseq),
+		contact:    contact(m),
+		updates:    m.allows("UPDATE"),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	for _, v := range m.all("record-route") {
@@ -136,14 +145,14 @@ func (s *Server) newDialog(m *message, id, tag string) *Dialog {
 	return d
 }
 
-// ID is that of the Invite: 16 hex digits for logs.
+// ID is 16 hex digits for logs: that of the Invite, if there is one.
 func (d *Dialog) ID() string { return d.id }
 
 // Context is done when the call is over. context.Cause says why: ErrPeerBye,
-// ErrLocalBye, ErrNoACK, ErrNoAnswer or ErrShutdown.
+// ErrLocalBye, ErrNoACK, ErrNoAnswer, ErrGone, ErrExpired or ErrShutdown.
 func (d *Dialog) Context() context.Context { return d.ctx }
 
-// Confirmed is closed when the ACK of the 200 came.
+// Confirmed is closed when the ACK of the 200 came, or was sent.
 func (d *Dialog) Confirmed() <-chan struct{} { return d.confirmed }
 
 // end makes the dialog over. False: it was over before.
@@ -159,6 +168,9 @@ func (d *Dialog) end(cause error) bool {
 		a.stop()
 	}
 	d.pending, d.invite = nil, nil
+	if d.clock != nil {
+		d.clock.Stop()
+	}
 	if before == dialogUp {
 		d.s.dialogs.up.Add(-1)
 		d.hold(d.flow, -1)
@@ -192,12 +204,12 @@ func (d *Dialog) receive(m *message) {
 		d.s.refuseStateless(m, refuse(481, "dialog", "The call is over"))
 		return
 	}
-	if m.cseq < d.remoteCSeq {
+	if int64(m.cseq) < d.remoteCSeq {
 		// RFC 3261 section 12.2.2.
 		d.s.refuseStateless(m, refuse(500, "cseq", "CSeq is lower than one before"))
 		return
 	}
-	if m.cseq == d.remoteCSeq {
+	if int64(m.cseq) == d.remoteCSeq {
 		d.s.refuseStateless(m, refuse(482, "merged", "CSeq was used for another request"))
 		return
 	}
@@ -208,7 +220,7 @@ func (d *Dialog) receive(m *message) {
 	if !d.s.begin(m, tx, 2*d.s.cfg.MaxTransactions) {
 		return
 	}
-	d.remoteCSeq = m.cseq
+	d.remoteCSeq = int64(m.cseq)
 	switch m.method {
 	case "BYE":
 		d.receiveBye(m, tx)

@@ -467,6 +467,13 @@ func TestCancelReinvite(t *testing.T) {
 		t.Errorf("the handler heard %q", h.heard())
 	}
 
+	// The first is out of the queue only when the handler has let go.
+	d := b.dialogs.all()[0]
+	eventually(t, "an idle dialog", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return !d.busy && !d.running
+	})
 	slow.offers = make(chan struct{})
 	re = c.next("INVITE", offerSDP)
 	p.send(re)
@@ -579,9 +586,7 @@ func TestPanics(t *testing.T) {
 		p := b.phone("udp")
 		p.send(newInvite())
 		p.expect("INVITE", 500)
-		if b.logs.FilterMessageSnippet("no final response").Len() != 1 {
-			t.Error("not logged")
-		}
+		eventually(t, "the log line", func() bool { return b.logs.FilterMessageSnippet("no final response").Len() == 1 })
 	})
 	t.Run("dialog", func(t *testing.T) {
 		h := answering(&script{info: true, offer: func([]byte) ([]byte, *RejectError) { panic("boom") }})

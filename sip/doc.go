@@ -1,4 +1,4 @@
-// Package sip is a SIP user agent server (RFC 3261) for one purpose: it takes
+// Package sip is a SIP user agent (RFC 3261) for one purpose: it takes and makes
 // calls, keeps their dialogs right, and ends them. It knows nothing of audio or
 // of agents; session descriptions pass through it as bytes.
 //
@@ -9,8 +9,9 @@
 //	receive.go validate.go    one place that refuses what is wrong, before there is any state
 //	transaction.go client.go  server and client transactions (RFC 3261 section 17, RFC 6026)
 //	invite.go answer.go ...   the verbs; one file each
+//	dial.go leg.go offer.go   calls and offers of our own; request.go writes what we send
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
-//	trunk.go register.go      trunks: where they are, and our registrations there
+//	trunk.go register.go ...  trunks: where they are, and our registrations (binding.go) there
 //	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go)
 //
 // What is sipgo's and what is ours. Lines, folding and the start line are read by

@@ -18,9 +18,14 @@ var (
 	// ErrNoACK: no ACK came for a 2xx of ours within 64*T1. The peer's way back
 	// to our Contact is usually what is broken.
 	ErrNoACK = errors.New("sip: no ACK within 64*T1")
-	// ErrNoAnswer: the ACK brought no SDP, or one that does not fit, for an
-	// offer of ours.
-	ErrNoAnswer = errors.New("sip: the ACK did not answer our offer")
+	// ErrNoAnswer: an offer of ours was answered with no SDP, or with one that
+	// does not fit.
+	ErrNoAnswer = errors.New("sip: our offer was not answered")
+	// ErrGone: the peer does not know the call any more, or does not answer
+	// requests in it.
+	ErrGone = errors.New("sip: the peer has lost the call")
+	// ErrExpired: a session timer ran out (RFC 4028).
+	ErrExpired = errors.New("sip: the session was not refreshed")
 	// ErrShutdown: the server is stopping.
 	ErrShutdown = errors.New("sip: server is stopping")
 	// ErrRejected: the INVITE got a final response that was not 2xx.

@@ -27,6 +27,9 @@ type Invite struct {
 	mu   sync.Mutex
 	keep *time.Timer
 	rang bool
+
+	timer       session // granted, from the answer on
+	timerFields []field
 }
 
 // receiveInvite starts a call.
@@ -39,6 +42,12 @@ func (s *Server) receiveInvite(m *message) {
 	}
 	i := &Invite{s: s, id: newID(), m: m}
 	i.uri, _ = ParseURI(m.uri) // validate has read it
+	timer, fields, rej := s.cfg.Timer.grant(m)
+	if rej != nil {
+		s.refuseStateless(m, rej)
+		return
+	}
+	i.timer, i.timerFields = timer, fields
 	tag := newID()
 	i.d = s.newDialog(m, i.id, tag)
 	i.d.invite = i

@@ -212,9 +212,7 @@ func TestRejectUntilTimerH(t *testing.T) {
 		at = append(at, time.Since(begin))
 	}
 	schedule(t, at)
-	if n := b.Stats().Transactions; n != 0 {
-		t.Errorf("%d transactions left", n)
-	}
+	eventually(t, "the end of the transaction", func() bool { return b.Stats().Transactions == 0 })
 }
 
 func TestRejectWithNonsense(t *testing.T) {

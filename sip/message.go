@@ -3,6 +3,7 @@ package sip
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,7 +18,8 @@ type message struct {
 	method  string // of the request line, upper case
 	uri     string // of the request line, as written
 	version string
-	code    int // of a status line
+	code    int    // of a status line
+	phrase  string // of a status line
 
 	fields []field
 	body   []byte
@@ -70,6 +72,16 @@ func (m *message) list(name string) []string {
 		}
 	}
 	return items
+}
+
+// allows says whether Allow names a method.
+func (m *message) allows(method string) bool {
+	return slices.Contains(m.list("allow"), strings.ToLower(method))
+}
+
+// supports says whether Supported or Require names an extension.
+func (m *message) supports(tag string) bool {
+	return slices.Contains(m.list("supported"), tag) || slices.Contains(m.list("require"), tag)
 }
 
 // longName gives the long, lower-case form of a header name (RFC 3261 section

@@ -87,7 +87,8 @@ func (m *message) startLine(head []byte) bool {
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))
 	first, rest, _ := strings.Cut(string(line), " ")
 	if strings.HasPrefix(first, "SIP/") {
-		code, _, _ := strings.Cut(rest, " ")
+		code, phrase, _ := strings.Cut(rest, " ")
+		m.phrase = phrase
 		n, err := strconv.ParseUint(code, 10, 16)
 		m.version, m.code = first, int(n)
 		return err == nil && len(code) == 3 && n >= 100 && n < 700

@@ -5,7 +5,7 @@ package sip
 // late (RFC 5407 section 3.1.4), and silence or 491 for ever would be the end of
 // the call. d.mu is held.
 func (d *Dialog) receiveReinvite(m *message, tx *serverTx) {
-	if d.putOff(m, tx, true) {
+	if d.tooShort(m, tx) || d.putOff(m, tx, true) {
 		return
 	}
 	tx.respond(100, d.s.response(m, 100, "", "", nil, nil)) // lost or not, the final response follows
@@ -19,10 +19,20 @@ func (d *Dialog) receiveUpdate(m *message, tx *serverTx) {
 		d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, nil)
 		return
 	}
-	if d.putOff(m, tx, m.sdp != nil) {
+	if d.tooShort(m, tx) || d.putOff(m, tx, m.sdp != nil) {
 		return
 	}
 	d.enqueue(m, tx, m.sdp != nil, func() { d.update(m, tx) })
+}
+
+// tooShort refuses a session timer; the call goes on with the one it has (RFC 4028
+// section 9). d.mu is held.
+func (d *Dialog) tooShort(m *message, tx *serverTx) bool {
+	_, _, rej := d.s.cfg.Timer.grant(m)
+	if rej != nil {
+		d.finish(m, tx, rej.Code, rej.fields, nil)
+	}
+	return rej != nil
 }
 
 // putOff refuses an offer while another one is open: 500 with a short Retry-After
@@ -94,7 +104,9 @@ func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 		return
 	}
 	d.refresh(m)
-	fields := []field{{"Contact", contact(m)}, {"Allow", methods}, {"Content-Type", "application/sdp"}}
+	timer, granted, _ := d.s.cfg.Timer.grant(m)
+	fields := append([]field{{"Contact", contact(m)}, {"Allow", methods}}, granted...)
+	fields = append(fields, field{"Content-Type", "application/sdp"})
 	b := d.s.response(m, 200, "", d.key.local, fields, body)
 	sent, _ := tx.respond(200, b) // a lost one is sent again
 	if !sent {
@@ -102,6 +114,8 @@ func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 	}
 	d.s.countResponse(200)
 	d.offerOpen = m.sdp == nil
+	d.local = body
+	d.startTimer(timer)
 	d.expectACK(m.cseq, tx, b, d.offerOpen)
 }
 
@@ -124,7 +138,13 @@ func (d *Dialog) update(m *message, tx *serverTx) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refresh(m)
-	d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, body)
+	timer, granted, _ := d.s.cfg.Timer.grant(m)
+	if body != nil {
+		d.local = body
+	}
+	if d.finish(m, tx, 200, append([]field{{"Contact", contact(m)}, {"Allow", methods}}, granted...), body) {
+		d.startTimer(timer)
+	}
 }
 
 // idle lets the next offer in. It is called before the answer to the one before

@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (tx *clientTx) wait(ctx context.Context, limit time.Duration) (*message, er
 // answering challenges on the way: the Call-ID and From stay, CSeq and branch are
 // new each time (RFC 3261 section 22.2). next gives the CSeq numbers. With an
 // error that wraps ErrUnauthorized there is a response too.
-func (s *Server) ask(ctx context.Context, r request, f *flow, l *login, next func() uint32, limit time.Duration) (*message, error) {
+func (s *Server) ask(ctx context.Context, r request, f *flow, to netip.AddrPort, l *login, next func() uint32, limit time.Duration) (*message, error) {
 	own := r.fields
 	for {
 		creds, err := l.fields(r.method, r.uri)
@@ -80,7 +81,7 @@ func (s *Server) ask(ctx context.Context, r request, f *flow, l *login, next fun
 		r.fields = append(own[:len(own):len(own)], creds...)
 		r.cseq = next()
 		branch := newBranch()
-		m, err := s.transact(&clientTx{method: r.method, branch: branch, flow: f, to: f.remote, request: s.write(&r, f, branch)}).wait(ctx, limit)
+		m, err := s.transact(&clientTx{method: r.method, branch: branch, flow: f, to: to, request: s.write(&r, f, branch)}).wait(ctx, limit)
 		if err != nil || m.code != 401 && m.code != 407 {
 			return m, err
 		}

@@ -222,7 +222,7 @@ type link struct {
 
 	mu     sync.Mutex
 	flow   *flow
-	name   string // of the target
+	name   string   // of the target
 	routes []string // of Service-Route
 }
 

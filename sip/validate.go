@@ -29,7 +29,7 @@ func knownMethod(m string) bool {
 }
 
 // extensions are the option tags that we understand in Require.
-func extension(tag string) bool { return false }
+func extension(tag string) bool { return tag == "timer" }
 
 // refusal is a RejectError with headers of its own.
 type refusal struct {

@@ -1,0 +1,365 @@
+package sip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Outgoing is a call to make.
+type Outgoing struct {
+	// To is who is called: a number or user, which is put at the trunk's domain
+	// and escaped, or a whole sip:, sips: or tel: URI.
+	To string
+	// From is the user part of our address, as the number to show. Empty: the
+	// trunk's User. Name is the display name.
+	From, Name string
+	// Headers are added to the INVITE. Those that SIP itself needs are refused.
+	Headers []Header
+	// Offer is our session description.
+	Offer []byte
+	// RingTimeout is how long to wait for the answer. 0 is three minutes.
+	RingTimeout time.Duration
+	// Redirects is how many 3xx answers are followed. The call still goes through
+	// the trunk; only who is called changes. 0 follows none.
+	Redirects int
+	// Progress, when set, is told of every provisional response but 100. It is
+	// called by Dial, in order.
+	Progress func(Progress)
+}
+
+// Header is one header of a request.
+type Header struct{ Name, Value string }
+
+// Progress is a provisional response.
+type Progress struct {
+	// Code is 101 to 199, Reason its phrase.
+	Code   int
+	Reason string
+	// SDP is the answer to our offer that early media follow; nil without.
+	SDP []byte
+}
+
+const defaultRing = 3 * time.Minute
+
+// ErrRingTimeout: nobody answered within Outgoing.RingTimeout.
+var ErrRingTimeout = errors.New("sip: not answered in time")
+
+// DialError is why a call was not answered.
+type DialError struct {
+	// Code is the final response; 0 when there was none.
+	Code int
+	// Phrase is the reason phrase of it.
+	Phrase string
+	// Text is its Warning, cleaned for logs.
+	Text string
+	// Reason is its Reason header (RFC 3326), such as the Q.850 cause of the
+	// telephone network.
+	Reason Reason
+	// RetryAfter is what it asks to wait.
+	RetryAfter time.Duration
+	// Contacts are those of a 3xx that was not followed.
+	Contacts []Address
+	// Err is the cause when it is not simply the response: ErrRingTimeout,
+	// ErrTimeout, ErrTransport, ErrUnauthorized, ErrShutdown, or the cause of the
+	// context.
+	Err error
+}
+
+// Error implements error.
+func (e *DialError) Error() string {
+	s := "sip: call failed"
+	if e.Code != 0 {
+		s += " with " + strconv.Itoa(e.Code) + " " + e.Phrase
+	}
+	if e.Text != "" {
+		s += " (" + e.Text + ")"
+	}
+	if v := e.Reason.String(); v != "" {
+		s += ", reason " + v
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *DialError) Unwrap() error { return e.Err }
+
+// dialError describes a final response.
+func dialError(m *message, err error) *DialError {
+	e := &DialError{Code: m.code, Phrase: clean(m.phrase, 64), RetryAfter: retryAfter(m), Err: err}
+	if v := m.get("warning"); v != "" {
+		if _, rest, ok := strings.Cut(v, `"`); ok {
+			text, _, _ := cutQuoted(`"` + rest)
+			e.Text = clean(text, 200)
+		}
+	}
+	for _, v := range m.all("reason") {
+		for _, part := range splitComma(v) {
+			if r, ok := parseReason(part); ok && (e.Reason.Protocol == "" || r.Protocol == "Q.850") {
+				e.Reason = r
+			}
+		}
+	}
+	if m.code/100 == 3 {
+		e.Contacts = ParseAddresses(m.all("contact"))
+	}
+	return e
+}
+
+// parseReason reads one value of a Reason header.
+func parseReason(v string) (Reason, bool) {
+	protocol, params, _ := strings.Cut(v, ";")
+	p := parseParams(params)
+	cause, err := strconv.ParseUint(p["cause"], 10, 16)
+	r := Reason{Protocol: strings.TrimSpace(protocol), Cause: int(cause)}
+	if text, _, ok := cutQuoted(p["text"] + " "); ok && strings.HasPrefix(p["text"], `"`) {
+		r.Text = clean(text, 200)
+	}
+	return r, err == nil && isToken(r.Protocol)
+}
+
+// dialling is one call being made, over all of its attempts.
+type dialling struct {
+	s      *Server
+	link   *link
+	o      Outgoing
+	dh     DialogHandler
+	uri    string
+	from   string
+	to     string
+	tag    string
+	callID string
+	cseq   uint32
+	login  *login
+	timer  sessionOffer
+	moved  int // redirections followed
+}
+
+// Dial calls somebody through a trunk: with the offer, answering the trunk's
+// challenges, and by its other hosts when one does not answer. It returns when the
+// call was answered, the ACK was sent and dh.Answer has taken the answer; an error
+// of that ends the call. Otherwise the error is a *DialError. When ctx ends before
+// the answer the call is cancelled, as soon as the peer allows (RFC 3261 section
+// 9.1); an answer that comes all the same is acknowledged and ended. ctx has no
+// influence on an answered call.
+func (s *Server) Dial(ctx context.Context, t Trunk, o Outgoing, dh DialogHandler) (*Dialog, error) {
+	if dh == nil {
+		dh = deaf{}
+	}
+	c := &dialling{s: s, o: o, dh: dh, tag: newID(), callID: newID() + newID(), timer: s.cfg.Timer.offer()}
+	if err := c.prepare(t); err != nil {
+		return nil, err
+	}
+	ring := o.RingTimeout
+	if ring <= 0 {
+		ring = defaultRing
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, ring, ErrRingTimeout)
+	defer stop()
+	return c.anywhere(ctx)
+}
+
+// prepare checks what the call is made of.
+func (c *dialling) prepare(t Trunk) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if c.s.draining.Load() {
+		return &DialError{Err: errors.New("sip: the server is draining")}
+	}
+	c.link = c.s.linkOf(t)
+	c.login = c.link.keys.begin(false)
+	var err error
+	if c.uri, err = callee(t, c.o.To); err != nil {
+		return err
+	}
+	user := c.o.From
+	if user == "" {
+		user = t.User
+	}
+	c.from = "<" + t.aor(user) + ">;tag=" + c.tag
+	if c.o.Name != "" {
+		c.from = quote(c.o.Name) + " " + c.from
+	}
+	c.to = "<" + c.uri + ">"
+	for _, h := range c.o.Headers {
+		if !isToken(h.Name) || strings.ContainsAny(h.Value, "\r\n\x00") || len(h.Value) > maxValue || ownHeader(h.Name) {
+			return fmt.Errorf("sip: header %q cannot be set", clean(h.Name, 64))
+		}
+	}
+	return nil
+}
+
+// callee makes the Request-URI.
+func callee(t Trunk, to string) (string, error) {
+	scheme, _, whole := strings.Cut(to, ":")
+	if !whole {
+		if to == "" {
+			return "", errors.New("sip: nobody to call")
+		}
+		return t.aor(to), nil
+	}
+	u, err := ParseURI(to)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("sip: cannot call %q: %w", clean(to, 64), err)
+	case u.Scheme == "tel":
+		// RFC 3261 section 19.1.6. Visual separators mean nothing.
+		return t.aor(strings.NewReplacer("-", "", ".", "", "(", "", ")", "").Replace(u.User)) + ";user=phone", nil
+	case u.Scheme != "sip" && u.Scheme != "sips" || strings.ContainsAny(to, "?\x00"):
+		return "", fmt.Errorf("sip: cannot call %q: %s addresses cannot be called", clean(to, 64), clean(scheme, 16))
+	}
+	return to, nil
+}
+
+// ownHeader says that a header belongs to this package.
+func ownHeader(name string) bool {
+	return slices.Contains([]string{"via", "from", "to", "call-id", "cseq", "contact", "max-forwards", "route", "record-route",
+		"content-length", "content-type", "content-encoding", "authorization", "proxy-authorization", "require", "proxy-require",
+		"supported", "allow", "session-expires", "min-se", "rack", "rseq", "user-agent"}, longName(name))
+}
+
+// anywhere tries the trunk's hosts, first the one where we are registered.
+func (c *dialling) anywhere(ctx context.Context) (*Dialog, error) {
+	all, err := c.s.targets(ctx, c.link.t)
+	if last, ok := c.link.settled(); ok {
+		all = append([]target{last}, slices.DeleteFunc(all, func(t target) bool { return t.addr == last.addr })...)
+	} else if err != nil {
+		return nil, &DialError{Err: errors.Join(ErrTransport, err)}
+	}
+	for i, to := range all {
+		limit := time.Duration(0)
+		if i+1 < len(all) {
+			limit = 16 * c.s.cfg.T1 // for the first sign of life
+		}
+		var f *flow
+		if f, err = c.link.reach(ctx, to); err != nil {
+			err = &DialError{Err: err}
+			continue
+		}
+		var d *Dialog
+		if d, err = c.here(ctx, f, limit); err == nil {
+			return d, nil
+		}
+		if ctx.Err() != nil || !elsewhere(err) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// elsewhere says whether another host may do better (RFC 3263 section 4.3).
+func elsewhere(err error) bool {
+	var e *DialError
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Code == 503 || e.Code == 0 && (errors.Is(err, ErrTimeout) || errors.Is(err, ErrTransport))
+}
+
+// here makes the call over one flow, with as many INVITEs as it takes.
+func (c *dialling) here(ctx context.Context, f *flow, limit time.Duration) (*Dialog, error) {
+	for {
+		l, err := c.send(ctx, f)
+		if err != nil {
+			return nil, &DialError{Err: err}
+		}
+		m, err := c.follow(ctx, l, limit)
+		switch {
+		case err != nil:
+			return nil, &DialError{Err: err}
+		case m.code < 300:
+			return c.answered(l, m)
+		}
+		again, err := c.refused(m)
+		if !again {
+			return nil, dialError(m, err)
+		}
+	}
+}
+
+// refused decides about a refusal: whether the INVITE is worth another try.
+func (c *dialling) refused(m *message) (again bool, err error) {
+	switch {
+	case m.code == 401 || m.code == 407:
+		err = c.login.challenged(m)
+		return err == nil, err
+	case m.code == 422:
+		return c.timer.raise(m), nil
+	case m.code/100 == 3 && c.moved < c.o.Redirects:
+		for _, a := range ParseAddresses(m.all("contact")) {
+			uri := strings.ReplaceAll(a.RawURI, "?", "")
+			if a.URI.Scheme == "tel" || uri == a.RawURI {
+				if next, err := callee(c.link.t, uri); err == nil && next != c.uri {
+					c.uri = next
+					c.moved++
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// follow passes on what is heard until there is a final response. With a limit the
+// first response must come before it.
+func (c *dialling) follow(ctx context.Context, l *leg, limit time.Duration) (*message, error) {
+	var late <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		select {
+		case <-l.wake:
+			for _, m := range l.take() {
+				switch {
+				case m == nil:
+					return nil, l.tx.err
+				case m.code >= 200:
+					return m, nil
+				case m.code > 100 && c.o.Progress != nil:
+					c.o.Progress(Progress{Code: m.code, Reason: clean(m.phrase, 64), SDP: m.sdp})
+				}
+				late = nil
+			}
+		case <-late:
+			l.drop()
+			return nil, ErrTimeout
+		case <-ctx.Done():
+			l.drop()
+			return nil, context.Cause(ctx)
+		case <-c.s.done:
+			l.drop()
+			return nil, ErrShutdown
+		}
+	}
+}
+
+// answered acknowledges the 2xx and gives its answer to the handler.
+func (c *dialling) answered(l *leg, m *message) (*Dialog, error) {
+	d := l.accepted(m)
+	l.acknowledge(d, m)
+	sdp := m.sdp
+	if sdp == nil {
+		sdp = l.early(m.to.Tag) // of a reliable provisional, or meant as one
+	}
+	err := errors.New("sip: the 200 brought no answer to our offer")
+	if sdp != nil {
+		err = c.dh.Answer(sdp)
+	}
+	if err != nil {
+		d.hangUp(ErrNoAnswer, Reason{Protocol: "SIP", Cause: 488, Text: clean(err.Error(), 200)})
+		return nil, &DialError{Code: m.code, Phrase: clean(m.phrase, 64), Err: errors.Join(ErrNoAnswer, err)}
+	}
+	d.settle(c.o.Offer)
+	return d, nil
+}
