@@ -15,13 +15,14 @@ import (
 func BenchmarkPacing(b *testing.B) {
 	for _, driver := range drivers() {
 		for _, n := range []int{200, 500} {
-			b.Run(fmt.Sprint(driver, "/", n), func(b *testing.B) { pace(b, driver, n) })
+			b.Run(fmt.Sprint(driver, "/", n), func(b *testing.B) { pace(b, driver, n, false) })
 		}
 	}
+	b.Run("rtcp/500", func(b *testing.B) { pace(b, DriverAuto, 500, true) })
 	b.Run("garbage/200", func(b *testing.B) {
 		stop := litter()
 		defer stop()
-		pace(b, DriverAuto, 200)
+		pace(b, DriverAuto, 200, false)
 	})
 }
 
@@ -66,13 +67,16 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-func pace(b *testing.B, driver string, n int) {
+func pace(b *testing.B, driver string, n int, reports bool) {
 	w, err := NewWheel(local(driver))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer w.Close()
 	all := loopback(b, w, n, b.N)
+	if reports {
+		agreeOnRTCP(b, all, false)
+	}
 	for _, q := range all {
 		q.s.Join(q)
 	}

@@ -260,14 +260,9 @@ func TestCNAMEsAreRandom(t *testing.T) {
 	}
 }
 
-// twoWithRTCP are two sessions on a wheel that the test turns itself.
-func twoWithRTCP(tb testing.TB, driver string, mux bool) (*Wheel, []*quiet) {
+// agreeOnRTCP has the pairs of loopback report to each other, with all that there is.
+func agreeOnRTCP(tb testing.TB, all []*quiet, mux bool) {
 	tb.Helper()
-	w, err := newWheel(local(driver))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	all := loopback(tb, w, 2, 0)
 	for _, q := range all {
 		if _, err := q.s.ListenRTCP(); err != nil {
 			tb.Fatal(err)
@@ -277,6 +272,19 @@ func twoWithRTCP(tb testing.TB, driver string, mux bool) (*Wheel, []*quiet) {
 		f, peer := *q.s.flow.Load(), all[i^1].s
 		f.Mux, f.Extended, f.RTCP = mux, true, (*peer.control.sock.Load()).local()
 		q.s.SetFlow(f)
+	}
+}
+
+// twoWithRTCP are two sessions on a wheel that the test turns itself.
+func twoWithRTCP(tb testing.TB, driver string, mux bool) (*Wheel, []*quiet) {
+	tb.Helper()
+	w, err := newWheel(local(driver))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	all := loopback(tb, w, 2, 0)
+	agreeOnRTCP(tb, all, mux)
+	for _, q := range all {
 		q.s.Join(q)
 	}
 	tb.Cleanup(func() {
