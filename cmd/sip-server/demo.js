@@ -316,9 +316,12 @@ function drawOverview() {
 function words(turn) {
   const box = document.createElement("span");
   if (turn.key) {
-    const key = document.createElement("kbd");
-    key.textContent = turn.key;
-    box.append("pressed ", key);
+    box.append("pressed");
+    for (const digit of turn.key) {
+      const key = document.createElement("kbd");
+      key.textContent = digit;
+      box.append(" ", key);
+    }
     return box;
   }
   const heard = turn.heard === undefined ? turn.text : turn.heard;

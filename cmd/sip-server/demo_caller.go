@@ -61,7 +61,7 @@ type callerReport struct {
 	Sound                       pageSound
 }
 
-// callerSaid is one step of the script that made a sound.
+// callerSaid is something the caller said, or keys pressed in a row.
 type callerSaid struct {
 	Text, Key   string
 	BargeIn     bool
@@ -271,6 +271,20 @@ func (k *caller) said(packets []phone.Packet) []callerSaid {
 		out[i].Last = p.At
 	}
 	slices.SortFunc(out, func(a, b callerSaid) int { return cmp.Compare(a.First, b.First) })
+	return joinKeys(out)
+}
+
+// joinKeys makes one of the keys that follow each other within a second.
+func joinKeys(said []callerSaid) []callerSaid {
+	var out []callerSaid
+	for _, s := range said {
+		if n := len(out); n > 0 && s.Key != "" && out[n-1].Key != "" && s.First-out[n-1].Last < time.Second {
+			out[n-1].Key += s.Key
+			out[n-1].Last = s.Last
+			continue
+		}
+		out = append(out, s)
+	}
 	return out
 }
 

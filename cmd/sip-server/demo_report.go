@@ -117,21 +117,26 @@ func (t *timeline) agentTurns() []pageTurn {
 				heard := v.Heard
 				open.Heard = &heard
 			}
-			t.asHeard(open)
 			out = append(out, *open)
 			open = nil
 		}
+	}
+	for i := range out {
+		until := out[i].To + 0.25 // sound is on its way when the gateway has sent it all
+		if i+1 < len(out) {
+			until = min(until, out[i+1].From)
+		}
+		t.asHeard(&out[i], until)
 	}
 	return out
 }
 
 // asHeard narrows a reply to the sounds heard within it and tags it with what was
 // measured.
-func (t *timeline) asHeard(p *pageTurn) {
-	const slack = 0.25
-	from, to := p.To, p.From
+func (t *timeline) asHeard(p *pageTurn, until float64) {
+	from, to, began := p.To, p.From, p.From
 	for _, m := range t.caller.Heard {
-		if at := t.at(m.At); m.Level >= audio.Loud && at > p.From-slack && at < p.To+slack {
+		if at := t.at(m.At); m.Level >= audio.Loud && at > began-0.02 && at < until {
 			from, to = min(from, at), max(to, at+0.02)
 		}
 	}
@@ -139,12 +144,12 @@ func (t *timeline) asHeard(p *pageTurn) {
 		p.From, p.To = from, to
 	}
 	for _, turn := range t.turns {
-		if at := t.at(turn.Answered.Start); at >= p.From-slack && at <= p.From+slack {
+		if at := t.at(turn.Answered.Start); at >= p.From-0.02 && at <= p.From+0.02 {
 			p.Tag = "after " + inMS(turn.Latency)
 		}
 	}
 	for _, b := range t.bargeIns {
-		if end := t.at(b.Agent.End); p.Cut && end >= p.From && end <= p.To+slack {
+		if end := t.at(b.Agent.End); p.Cut && end >= p.From && end <= p.To {
 			p.Tag, p.Alarm = "silent after "+inMS(b.Stop), true
 		}
 	}

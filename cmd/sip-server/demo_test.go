@@ -278,6 +278,17 @@ func TestDemoScriptsCanBePlayed(t *testing.T) {
 	}
 }
 
+func TestKeysInARowAreOne(t *testing.T) {
+	key := func(k string, first, last float64) callerSaid {
+		return callerSaid{Key: k, First: seconds(first), Last: seconds(last)}
+	}
+	word := callerSaid{Text: "hours", First: seconds(0), Last: seconds(1)}
+	got := joinKeys([]callerSaid{word, key("4", 1.1, 1.3), key("7", 1.5, 1.7), key("#", 2, 2.2), key("1", 4, 4.2)})
+	if len(got) != 3 || got[1].Key != "47#" || got[1].Last != seconds(2.2) || got[2].Key != "1" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestWordsOfRecordings(t *testing.T) {
 	for file, want := range map[string]string{"hours": "hours", "vm-Work": "Work", "digits/1": "1", "one-moment-please": "one moment please"} {
 		if got := wordsOf(file); got != want {
