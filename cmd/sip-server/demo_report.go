@@ -81,9 +81,21 @@ func (t *timeline) callerTurns() []pageTurn {
 				p.Tag, p.Alarm = "interrupts", true
 			}
 		}
+		if t.interrupted(s.First) {
+			p.Tag, p.Alarm = "interrupts", true
+		}
 		out = append(out, p)
 	}
 	return out
+}
+
+// interrupted tells whether the gateway reports a barge-in soon after that time.
+// The caller's phone sees none where the agent was just between two words.
+func (t *timeline) interrupted(at time.Duration) bool {
+	return slices.ContainsFunc(t.journal, func(e journalEntry) bool {
+		after := t.onWall(e.Event.At) - t.at(at)
+		return e.Event.Type == agent.EventBargeIn && after >= 0 && after < 0.6
+	})
 }
 
 // understood is the text of the turns that the gateway closed in that time.
@@ -147,6 +159,9 @@ func (t *timeline) asHeard(p *pageTurn, until float64) {
 		if at := t.at(turn.Answered.Start); at >= p.From-0.02 && at <= p.From+0.02 {
 			p.Tag = "after " + inMS(turn.Latency)
 		}
+	}
+	if p.Cut {
+		p.Tag = strings.TrimPrefix(p.Tag+", interrupted", ", ")
 	}
 	for _, b := range t.bargeIns {
 		if end := t.at(b.Agent.End); p.Cut && end >= p.From && end <= p.To {

@@ -22,13 +22,13 @@ func (c *Call) Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// WaitAgentSpeaking returns when the agent, heard from now on, is speaking and has
-// been for at least d, pauses up to 400 ms included.
+// WaitAgentSpeaking returns in the middle of a sound of the agent's, heard from now
+// on, when the agent has been speaking for at least d, pauses up to 400 ms included.
 func (c *Call) WaitAgentSpeaking(ctx context.Context, d time.Duration) error {
 	began := c.phone.clock.now()
 	return c.until(ctx, func(now time.Duration) bool {
 		speaking, silent, ever := c.log.speech(now)
-		return ever && silent <= listenerHang && now-silent >= began && speaking >= d
+		return ever && silent <= 2*packetTime && now-silent >= began && speaking >= d
 	})
 }
 
