@@ -8,11 +8,13 @@ import (
 
 // Answer sends 200 with a session description: the answer to Offer, or our offer
 // when there was none. It does not wait for the ACK; until that comes the 200 is
-// sent again, over TCP too (RFC 3261 section 13.3.1.4). dh hears of later
+// sent again, over TCP too (RFC 3261 section 13.3.1.4). After Progress it waits
+// until that was confirmed, if it has to be. dh hears of later
 // requests, possibly before Answer has returned. The error is ErrAnswered or one
 // of Context when there was a final response before. When the response could not
 // be sent the dialog is there all the same, and the next copy may do better.
 func (i *Invite) Answer(sdp []byte, dh DialogHandler) (*Dialog, error) {
+	i.confirmed()
 	d := i.d
 	d.mu.Lock()
 	if d.state != dialogEarly {
@@ -130,7 +132,7 @@ func (d *Dialog) receiveACK(m *message) bool {
 	}
 	d.pending = kept
 	if !d.acked {
-		d.acked = true
+		d.acked, d.prack = true, nil
 		close(d.confirmed)
 	}
 	if found != nil && found.offer {

@@ -61,6 +61,7 @@ type Dialog struct {
 	state      dialogState
 	handler    DialogHandler
 	invite     *Invite // while early
+	prack      func(rack string) bool
 	flow       *flow   // of the INVITE, or of the last target refresh
 	target     Address // the peer's Contact
 	reachable  bool    // there was one
@@ -232,6 +233,8 @@ func (d *Dialog) receive(m *message) {
 		d.receiveUpdate(m, tx)
 	case "INFO":
 		d.receiveInfo(m, tx)
+	case "PRACK":
+		d.receivePRACK(m, tx)
 	}
 }
 

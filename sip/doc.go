@@ -9,6 +9,7 @@
 //	receive.go validate.go    one place that refuses what is wrong, before there is any state
 //	transaction.go client.go  server and client transactions (RFC 3261 section 17, RFC 6026)
 //	invite.go answer.go ...   the verbs; one file each
+//	prack.go timer.go         reliable provisional responses, session timers
 //	dial.go leg.go offer.go   calls and offers of our own; request.go writes what we send
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
 //	trunk.go register.go ...  trunks: where they are, and our registrations (binding.go) there

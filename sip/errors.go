@@ -18,6 +18,8 @@ var (
 	// ErrNoACK: no ACK came for a 2xx of ours within 64*T1. The peer's way back
 	// to our Contact is usually what is broken.
 	ErrNoACK = errors.New("sip: no ACK within 64*T1")
+	// ErrNoPRACK: a provisional response that the caller wanted to confirm was not.
+	ErrNoPRACK = errors.New("sip: no PRACK within 64*T1")
 	// ErrNoAnswer: an offer of ours was answered with no SDP, or with one that
 	// does not fit.
 	ErrNoAnswer = errors.New("sip: our offer was not answered")

@@ -28,6 +28,10 @@ type Invite struct {
 	keep *time.Timer
 	rang bool
 
+	rseq        uint32      // of the last reliable provisional
+	lastRAck    uint32      // what was confirmed last
+	unconfirmed []*reliable // the first was sent, the others wait
+
 	timer       session // granted, from the answer on
 	timerFields []field
 }
@@ -50,7 +54,7 @@ func (s *Server) receiveInvite(m *message) {
 	i.timer, i.timerFields = timer, fields
 	tag := newID()
 	i.d = s.newDialog(m, i.id, tag)
-	i.d.invite = i
+	i.d.invite, i.d.prack = i, i.prack
 	i.tx = s.newTx(m, tag)
 	i.tx.onCancel = func() { i.finish(487, nil, ErrCancelled) }
 	if !s.begin(m, i.tx, s.cfg.MaxTransactions) {
@@ -108,6 +112,9 @@ func (i *Invite) forget() {
 	i.mu.Lock()
 	if i.keep != nil {
 		i.keep.Stop()
+	}
+	for _, r := range i.unconfirmed {
+		r.stop()
 	}
 	i.mu.Unlock()
 	i.s.mu.Lock()
@@ -187,11 +194,13 @@ func (i *Invite) Offer() []byte { return i.m.sdp }
 
 // Context is done when the INVITE has had a final response that is not 2xx, and,
 // once it was answered, when the call is over. context.Cause says why:
-// ErrCancelled, ErrPeerBye (a BYE before the answer), ErrRejected, ErrShutdown, or
-// one of Dialog.Context.
+// ErrCancelled, ErrPeerBye (a BYE before the answer), ErrNoPRACK, ErrRejected,
+// ErrShutdown, or one of Dialog.Context.
 func (i *Invite) Context() context.Context { return i.d.ctx }
 
-// Ring sends 180, once; more calls do nothing. The error is ErrAnswered or one of
+// Ring sends 180, once; more calls do nothing. When the caller requires it (RFC
+// 3262) it is sent until confirmed, and the call refused with 504 when it never
+// is. The error is ErrAnswered or one of
 // Context after the final response, else the transport's.
 func (i *Invite) Ring() error {
 	i.mu.Lock()
@@ -200,12 +209,7 @@ func (i *Invite) Ring() error {
 		return nil
 	}
 	i.rang = true
-	sent, err := i.tx.respond(180, i.s.response(i.m, 180, "", i.d.key.local, i.dialogFields(), nil))
-	if !sent {
-		return i.gone()
-	}
-	i.s.countResponse(180)
-	return err
+	return i.provisional(180, nil)
 }
 
 // Reject sends a final response that is not 2xx. It is sent again until the ACK

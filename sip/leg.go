@@ -2,6 +2,8 @@ package sip
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,13 +28,15 @@ type leg struct {
 	tx      *clientTx
 	wake    chan struct{}
 
-	mu      sync.Mutex
-	heard   []*message         // not yet taken; nil stands for a failure
-	dropped bool               // nobody wants it any more
-	taken   bool               // a 2xx was
-	dialogs map[string]*Dialog // by To tag
-	acks    map[string]func()  // send the ACK once more
-	sdp     map[string][]byte  // of provisionals, by To tag
+	mu       sync.Mutex
+	heard    []*message         // not yet taken; nil stands for a failure
+	dropped  bool               // nobody wants it any more
+	taken    bool               // a 2xx was
+	dialogs  map[string]*Dialog // by To tag, like the others
+	answered map[string]bool    // by a 2xx
+	acks     map[string]func()  // send the ACK once more
+	sdp      map[string][]byte  // of provisionals
+	rseq     map[string]uint32  // of the last reliable provisional
 }
 
 // send sends an INVITE.
@@ -42,12 +46,13 @@ func (c *dialling) send(ctx context.Context, f *flow) (*leg, error) {
 		return nil, err
 	}
 	c.cseq++
-	l := &leg{c: c, wake: make(chan struct{}, 1), dialogs: make(map[string]*Dialog), acks: make(map[string]func()), sdp: make(map[string][]byte)}
+	l := &leg{c: c, wake: make(chan struct{}, 1), dialogs: make(map[string]*Dialog), answered: make(map[string]bool),
+		acks: make(map[string]func()), sdp: make(map[string][]byte), rseq: make(map[string]uint32)}
 	l.contact = contactOf(f, c.link.t.User, false)
 	if u, err := ParseURI(c.uri); err == nil && u.Scheme == "sips" {
 		l.contact = contactOf(f, c.link.t.User, true)
 	}
-	fields := []field{{"Contact", l.contact}, {"Allow", methods}, {"Accept", "application/sdp"}}
+	fields := []field{{"Contact", l.contact}, {"Allow", methods}, {"Accept", "application/sdp"}, {"Supported", "100rel"}}
 	fields = append(fields, c.timer.fields()...)
 	for _, h := range c.o.Headers {
 		fields = append(fields, field{h.Name, h.Value})
@@ -89,7 +94,7 @@ func (l *leg) hear(m *message) {
 		if m.sdp != nil && len(l.sdp) < maxHeard {
 			l.sdp[m.to.Tag] = m.sdp
 		}
-		if len(l.heard) >= maxHeard {
+		if !l.confirm(m) || len(l.heard) >= maxHeard {
 			return
 		}
 	default:
@@ -97,13 +102,14 @@ func (l *leg) hear(m *message) {
 			again() // our ACK was lost
 			return
 		}
-		if l.dialogs[m.to.Tag] != nil || len(l.dialogs) >= maxHeard {
+		d := l.dialog(m)
+		if d == nil || l.answered[m.to.Tag] {
 			return // its ACK is being written
 		}
-		// The dialog is there at once: the peer's next request may follow closely.
-		l.dialogs[m.to.Tag] = l.c.s.newCall(l, m)
+		l.answered[m.to.Tag] = true
+		d.takeUp(l, m) // at once: the peer's next request may follow closely
 		if l.dropped || l.taken {
-			l.surplus(l.dialogs[m.to.Tag], m)
+			l.surplus(d, m)
 			return
 		}
 		l.taken = true
@@ -113,6 +119,42 @@ func (l *leg) hear(m *message) {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// dialog is the one that a response belongs to; nil when there are too many. l.mu
+// is held.
+func (l *leg) dialog(m *message) *Dialog {
+	d := l.dialogs[m.to.Tag]
+	if d == nil && len(l.dialogs) < maxHeard {
+		d = l.c.s.newCall(l, m)
+		l.dialogs[m.to.Tag] = d
+	}
+	return d
+}
+
+// confirm sends a PRACK for a provisional response that wants one (RFC 3262
+// section 4). False: it is a copy, or one before it is missing. l.mu is held.
+func (l *leg) confirm(m *message) bool {
+	if m.code == 100 || m.to.Tag == "" || !slices.Contains(m.list("require"), "100rel") {
+		return true
+	}
+	rseq, err := strconv.ParseUint(m.get("rseq"), 10, 32)
+	last, known := l.rseq[m.to.Tag]
+	d := l.dialog(m)
+	if err != nil || d == nil || known && uint32(rseq) != last+1 {
+		return false
+	}
+	l.rseq[m.to.Tag] = uint32(rseq)
+	d.mu.Lock()
+	d.setRoute(m)
+	d.mu.Unlock()
+	rack := field{"RAck", strconv.FormatUint(rseq, 10) + " " + strconv.FormatUint(uint64(m.cseq), 10) + " INVITE"}
+	l.c.s.spawn(func() {
+		if _, err := d.ask(d.ctx, request{method: "PRACK", fields: []field{rack}}); err != nil {
+			d.s.noise.warn("prack", "sip: PRACK not answered", append(d.logFields(), zap.Error(err))...)
+		}
+	})
+	return true
 }
 
 // take returns what was heard.
@@ -203,7 +245,8 @@ func (d *Dialog) acknowledge(m *message, creds []field) (again func()) {
 	return func() { d.s.sendAgain(hop.flow, text, hop.to) }
 }
 
-// newCall makes the dialog of a 2xx to our INVITE (RFC 3261 section 12.1.2).
+// newCall makes the dialog of a response to our INVITE (RFC 3261 section 12.1.2).
+// It is early, and unknown to the peer's requests, until it is taken up.
 func (s *Server) newCall(l *leg, m *message) *Dialog {
 	d := &Dialog{
 		s:          s,
@@ -212,32 +255,41 @@ func (s *Server) newCall(l *leg, m *message) *Dialog {
 		from:       l.request.from,
 		to:         m.get("to"),
 		confirmed:  make(chan struct{}),
-		state:      dialogUp,
 		handler:    l.c.dh,
 		link:       l.c.link,
 		caller:     true,
 		contact:    l.contact,
-		updates:    m.allows("UPDATE"),
 		flow:       m.flow,
 		remoteCSeq: -1,
 		localCSeq:  l.request.cseq,
 		offerOpen:  true, // until the handler has the answer
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.target, _ = ParseAddress("<" + l.request.uri + ">")
+	d.setRoute(m)
+	return d
+}
+
+// setRoute reads the route set and the target out of a response to our INVITE.
+// Those of the 2xx replace the earlier ones (RFC 3261 section 13.2.2.4).
+func (d *Dialog) setRoute(m *message) {
+	d.routes = nil
 	for _, v := range m.all("record-route") {
 		d.routes = append(splitReversed(v), d.routes...)
 	}
-	d.target, _ = ParseAddress("<" + l.request.uri + ">")
-	if a, err := ParseAddress(m.get("contact")); err == nil {
-		d.target, d.reachable = a, true
-	}
-	s.dialogs.put(d)
-	s.dialogs.up.Add(1)
-	d.hold(d.flow, 1)
+	d.refreshTarget(m)
+}
+
+// takeUp makes the dialog of a 2xx live.
+func (d *Dialog) takeUp(l *leg, m *message) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.setRoute(m)
+	d.state, d.flow, d.updates = dialogUp, m.flow, m.allows("UPDATE")
+	d.s.dialogs.put(d)
+	d.s.dialogs.up.Add(1)
+	d.hold(d.flow, 1)
 	d.startTimer(l.c.timer.accepted(m))
-	d.mu.Unlock()
-	return d
 }
 
 func splitReversed(v string) []string {

@@ -18,18 +18,18 @@ const (
 )
 
 // methods are those that this server understands, as written in Allow.
-const methods = "INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO"
+const methods = "INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, PRACK"
 
 func knownMethod(m string) bool {
 	switch m {
-	case "INVITE", "ACK", "CANCEL", "BYE", "OPTIONS", "UPDATE", "INFO":
+	case "INVITE", "ACK", "CANCEL", "BYE", "OPTIONS", "UPDATE", "INFO", "PRACK":
 		return true
 	}
 	return false
 }
 
 // extensions are the option tags that we understand in Require.
-func extension(tag string) bool { return tag == "timer" }
+func extension(tag string) bool { return tag == "timer" || tag == "100rel" }
 
 // refusal is a RejectError with headers of its own.
 type refusal struct {

@@ -107,14 +107,19 @@ func (f format) is(c Codec) bool {
 }
 
 // events finds the telephone-event whose clock is that of the audio: they share
-// one timestamp line (RFC 4733 section 2.1).
-func events(formats []format, clock int) (format, bool) {
+// one timestamp line (RFC 4733 section 2.1). Phones are about (baresip 1) that offer
+// Opus with events at 8 kHz alone and then send those; better than no keys at all.
+func events(formats []format, clock int) (found format, ok bool) {
 	for _, f := range formats {
-		if strings.EqualFold(f.name, eventName) && f.clock == clock {
+		switch {
+		case !strings.EqualFold(f.name, eventName):
+		case f.clock == clock:
 			return f, true
+		case !ok:
+			found, ok = f, true
 		}
 	}
-	return format{}, false
+	return found, ok
 }
 
 // with is c as the peer numbers and parametrises it.

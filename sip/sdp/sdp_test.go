@@ -129,11 +129,12 @@ func TestAnswerTakes(t *testing.T) {
 			check:  func(m Media) bool { return m.EventClock == 8000 },
 		},
 		{
-			name:   "BR-007 events of another clock only are not answered",
+			name:   "BR-007 events of another clock only are better than none",
 			offer:  plainOffer("m=audio 4000 RTP/AVP 102 101", "a=rtpmap:102 opus/48000/2", "a=rtpmap:101 telephone-event/8000"),
 			codecs: []Codec{opus},
-			m:      []string{"m=audio 20000 RTP/AVP 102"},
-			check:  func(m Media) bool { return !m.Events },
+			m:      []string{"m=audio 20000 RTP/AVP 102 101"},
+			lines:  []string{"a=rtpmap:101 telephone-event/8000"},
+			check:  func(m Media) bool { return m.Events && m.EventClock == 8000 },
 		},
 		{
 			name:   "BR-010 audio beside a fax that is off",
