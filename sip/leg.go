@@ -52,8 +52,8 @@ func (c *dialling) send(ctx context.Context, f *flow) (*leg, error) {
 	if u, err := ParseURI(c.uri); err == nil && u.Scheme == "sips" {
 		l.contact = contactOf(f, c.link.t.User, true)
 	}
-	fields := []field{{"Contact", l.contact}, {"Allow", methods}, {"Accept", "application/sdp"}, {"Supported", "100rel"}}
-	fields = append(fields, c.timer.fields()...)
+	fields := []field{{"Contact", l.contact}, {"Allow", methods}, {"Accept", "application/sdp"}}
+	fields = append(fields, c.timer.fields("100rel")...)
 	for _, h := range c.o.Headers {
 		fields = append(fields, field{h.Name, h.Value})
 	}

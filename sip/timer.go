@@ -32,17 +32,18 @@ type sessionOffer struct {
 
 func (t SessionTimer) offer() sessionOffer { return sessionOffer{expires: t.Expires, min: t.Min} }
 
-// fields are the headers of a request. Where we ask for no interval the peer may
-// still set one.
-func (o *sessionOffer) fields() []field {
+// fields are the headers of a request that supports more extensions besides. Where
+// we ask for no interval the peer may still set one.
+func (o *sessionOffer) fields(more ...string) []field {
+	supported := field{"Supported", strings.Join(append(more, "timer"), ", ")}
 	if o.expires == 0 {
-		return []field{{"Supported", "timer"}}
+		return []field{supported}
 	}
 	v := seconds(o.expires)
 	if o.refresher != "" {
 		v += ";refresher=" + o.refresher
 	}
-	return []field{{"Supported", "timer"}, {"Session-Expires", v}, {"Min-SE", seconds(o.min)}}
+	return []field{supported, {"Session-Expires", v}, {"Min-SE", seconds(o.min)}}
 }
 
 // raise takes a 422: the interval was too short for somebody on the way (section

@@ -101,7 +101,7 @@ func TestSessionTimerRefreshedByUs(t *testing.T) {
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
 	seen := map[string]bool{}
 	inv := p.fresh("INVITE", seen)
-	if inv.get("Session-Expires") != "3" || inv.get("Min-SE") != "2" || inv.get("Supported") != "timer" {
+	if inv.get("Session-Expires") != "3" || inv.get("Min-SE") != "2" || inv.get("Supported") != "100rel, timer" {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	p.respond(inv, 422, "x", "", "Min-SE: 4")
