@@ -84,7 +84,7 @@ func TestReportsGoBothWays(t *testing.T) {
 				if !r.Reported || r.PeerLost != 0 || r.PeerLossRate != 0 || r.PeerFraction != 0 || r.MOS < 4.3 || r.PeerMOS < 4.3 || r.MOS > 4.5 || r.PeerMOS > 4.5 {
 					t.Errorf("mux %v: %+v", mux, r)
 				}
-				if r.Malformed+r.Strange+r.SendErrors+s.st.Malformed+s.st.Strange+s.st.Probation != 0 || time.Duration(r.Last) < 2*time.Minute {
+				if r.Malformed+r.Strange+r.SendErrors+s.st.Malformed+s.st.Strange+s.st.Probation != 0 || r.Last < 2*time.Minute {
 					t.Errorf("mux %v: %+v", mux, s.st)
 				}
 				if on := s.st.RTCP; mux && on != r.Received || !mux && on != 0 {
