@@ -320,3 +320,18 @@ func TestHearAndNoticeNeverBlock(t *testing.T) {
 	}
 	t.Errorf("the loss is not reported: %+v", events)
 }
+
+func TestAHangUpWithinAReplyIsNoFault(t *testing.T) {
+	converse(t, func(r *rig) { r.model.reply = saying(numbers(150)) }, func(r *rig) {
+		r.quiet(1)
+		r.say("tell me all", time.Second)
+		r.speaks(2)
+		r.wait(time.Second)
+		r.line.Stop() // the call does so as it ends, and Run may hear of it later
+		r.wait(10 * ms)
+		r.hangUpOnce()
+		if errs := r.all(agent.EventError); len(errs) > 0 {
+			t.Errorf("complaints: %+v", errs)
+		}
+	})
+}

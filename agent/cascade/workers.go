@@ -89,11 +89,12 @@ func (s *session) speak(r *reply) {
 		}
 		s.post(r.ctx, sentence{r, strings.TrimSpace(it.text)})
 		var err error
-		if at, err = s.say(r, it, at); err != nil && r.ctx.Err() == nil {
+		at, err = s.say(r, it, at)
+		if errors.Is(err, agent.ErrClosed) || errors.Is(err, agent.ErrStopped) {
+			break // cut off, or the call is over and Run is about to hear of it: no fault
+		}
+		if err != nil && r.ctx.Err() == nil {
 			s.post(r.ctx, mute{r, err})
-			if errors.Is(err, agent.ErrClosed) {
-				return
-			}
 		}
 	}
 	if r.ctx.Err() != nil {
