@@ -16,7 +16,7 @@ SKIPPED  := out/skipped.txt
 # What is about time runs by itself and without the race detector; the whole
 # gateway (e2e) runs both ways.
 SUITES   := ./test/e2e/... ./test/peers/... ./test/sipp/...
-UNITS     = $$($(GO) list ./... | grep -v -E '/test/(peers|sipp)(/|$$)')
+UNITS     = $$($(GO) list ./... | grep -v -E '/test/(e2e|peers|sipp)(/|$$)')
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
