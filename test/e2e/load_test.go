@@ -15,13 +15,17 @@ import (
 	"parley/call"
 	"parley/sip"
 	"parley/test/audio"
+	"parley/test/peers"
 	"parley/test/phone"
 )
 
 // TestAHundredCallsAtOnce: every caller hears its own agent, and a call costs no more
 // goroutines than its budget.
 func TestAHundredCallsAtOnce(t *testing.T) {
-	const calls = 100
+	calls := 100
+	if raced {
+		calls = 30 // every one of the phones is a thread of high priority
+	}
 	for _, kind := range []struct {
 		name   string
 		budget float64 // goroutines a call
@@ -59,12 +63,16 @@ func TestAHundredCallsAtOnce(t *testing.T) {
 				c.Say(hello)
 			}
 			for i, c := range all {
-				eventually(t, patience, fmt.Sprintf("call %d hears something", i), func() bool {
+				if !peers.Eventually(patience, func() bool {
 					return len(audio.Utterances(c.Log().Marks(phone.Heard), audio.DefaultRule())) > 0
-				})
+				}) {
+					hangUp(t, c)
+					record, events := g.ended(t, c)
+					t.Fatalf("call %d hears nothing within %v\n%+v\n%+v", i, patience, record.Stats, events)
+				}
 			}
 			busy, stacks := gateways()
-			if each := float64(busy-idle) / calls; each > kind.budget {
+			if each := float64(busy-idle) / float64(calls); each > kind.budget {
 				t.Errorf("%.2f goroutines a call, want at most %v\n%s", each, kind.budget, common(stacks))
 			} else {
 				t.Logf("%.2f goroutines a call", each)
@@ -95,8 +103,11 @@ func heard(t *testing.T, g *gateway, c *phone.Call, i int, kind string, hello []
 		t.Errorf("call %d ended by %q", i, record.Cause)
 	}
 	if kind == "echo" {
-		sound := c.Log().Stereo()
-		if m := audio.FindEnvelope(hello, 8000, sound.Right, sound.Rate); m.Score < 0.8 {
+		sound, least := c.Log().Stereo(), 0.8
+		if record.Stats.SkippedSlots > 0 || record.Stats.Lost > 0 || raced {
+			least = 0.6 // holes, but still no other sound
+		}
+		if m := audio.FindEnvelope(hello, 8000, sound.Right, sound.Rate); m.Score < least {
 			t.Errorf("call %d hears its echo with a score of %.2f", i, m.Score)
 		}
 		return

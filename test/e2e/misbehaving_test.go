@@ -208,7 +208,8 @@ func (m misbehaviour) judge(t *testing.T, g *gateway, caller *phone.Call, said t
 	for _, s := range want {
 		total += len(words(s))
 	}
-	if heard := len(sound.pcm) / at(toneTime); !sound.torn && heard != total {
+	// A slow phone may take the BYE before the last packets.
+	if heard := len(sound.pcm) / at(toneTime); !sound.torn && heard != total && !(raced && heard == total-1) {
 		t.Errorf("the caller heard %d words, want %d", heard, total)
 	}
 
