@@ -53,7 +53,7 @@ type Config struct {
 // DefaultConfig is what a call does when nothing is configured.
 func DefaultConfig() Config {
 	return Config{
-		Codecs:              []string{"PCMU", "PCMA"},
+		Codecs:              []string{"opus", "G722", "PCMU", "PCMA"},
 		MaxCalls:            500,
 		MaxDuration:         2 * time.Hour,
 		InitialMediaTimeout: 30 * time.Second,

@@ -53,9 +53,10 @@ func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
 	if change != nil {
 		change(&cfg, &sc)
 	}
+	codecs := slices.DeleteFunc([]media.Codec{g711.PCMU(), g711.PCMA()}, func(c media.Codec) bool { return !slices.Contains(cfg.Codecs, c.Name) })
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	g.Server, err = NewServer(cfg, Parts{
-		Wheel: g.wheel, Identity: who, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()}, Observer: g.seen, Log: log,
+		Wheel: g.wheel, Identity: who, Codecs: codecs, Observer: g.seen, Log: log,
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 		Route: func(called string) agent.Opener {
 			if called == "nobody" {

@@ -153,11 +153,7 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: jitterDepth,
 			MaxPacket: jitterPacket, Duration: codec.Duration})
 	}
-	eventClock := m.EventClock
-	if eventClock == 0 {
-		eventClock = codec.ClockRate
-	}
-	c.digits = dtmf.NewDecoder(eventClock)
+	c.digits = dtmf.NewDecoder(codec.ClockRate) // timestamps are the stream's, whatever events are said to have
 	c.accept = accept{hasEvt: m.Events, events: [2]uint8{m.RecvEventPT, m.SendEventPT}}
 	c.flow = rtp.Flow{
 		Peer: m.Peer, Send: m.Send, Recv: m.Recv,

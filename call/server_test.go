@@ -156,11 +156,10 @@ func TestRefusals(t *testing.T) {
 		code   int
 		rule   string
 		phone  phone.Config
-		// muLawOnly leaves the gateway without A-law.
-		muLawOnly bool
 	}{
 		{name: "no route", user: "nobody", code: 404, rule: "no_route"},
-		{name: "no codec in common", phone: phone.Config{Codecs: []string{"PCMA"}}, code: 488, rule: "no_common_codec", muLawOnly: true},
+		{name: "no codec in common", phone: phone.Config{Codecs: []string{"PCMA"}}, code: 488, rule: "no_common_codec",
+			change: func(c *Config, _ *sip.Config) { c.Codecs = []string{"PCMU"} }},
 		{name: "draining", before: func(_ *testing.T, g *gateway) { g.Drain(true) }, code: 503, rule: "draining"},
 		{name: "limit", change: func(c *Config, _ *sip.Config) { c.MaxCalls = 1 }, code: 503, rule: "max_calls",
 			before: func(t *testing.T, g *gateway) { dial(t, ringUp(t, phone.Config{}), g.uri) }},
@@ -177,9 +176,6 @@ func TestRefusals(t *testing.T) {
 			g := startGateway(t, tc.change)
 			if tc.before != nil {
 				tc.before(t, g)
-			}
-			if tc.muLawOnly {
-				g.parts.Codecs = g.parts.Codecs[:1]
 			}
 			uri := g.uri
 			if tc.user != "" {

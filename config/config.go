@@ -15,6 +15,7 @@ import (
 	"parley/api"
 	"parley/call"
 	"parley/identity"
+	"parley/media/opus"
 	"parley/media/vad"
 	"parley/rtp"
 	"parley/sip"
@@ -28,6 +29,7 @@ type Config struct {
 	TLS          TLS
 	RTP          RTP
 	Call         call.Config
+	Opus         opus.Config
 	Identity     identity.Config
 	VAD          VAD
 	Turn         turn.Config
@@ -151,7 +153,7 @@ type Log struct {
 // The names that the keys of the same meaning take.
 var (
 	// Codecs may stand in call.codecs.
-	Codecs = []string{"PCMU", "PCMA", "G722"}
+	Codecs = []string{"opus", "G722", "PCMU", "PCMA"}
 	// Detectors: auto is silero where its weights are found, else energy.
 	Detectors = []string{"auto", "energy", "silero"}
 	// Recognizers may stand in stt.provider.
@@ -175,6 +177,7 @@ func Default() Config {
 		SIP:          SIP{Config: sip.DefaultConfig()},
 		RTP:          RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
 		Call:         call.DefaultConfig(),
+		Opus:         opus.DefaultConfig(),
 		Identity:     identity.DefaultConfig(),
 		VAD:          VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
 		Turn:         turn.DefaultConfig(),

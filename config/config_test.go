@@ -203,7 +203,7 @@ func TestMistakes(t *testing.T) {
 		{why: "choices", text: "[llm]\nprovider = \"scrpt\"\n[stt]\nprovider = \"x\"\n[call]\ncodecs = [\"PCMU\", \"GSM\", \"PCMU\"]\n", want: []string{
 			`FILE:2: llm.provider: "scrpt", must be one of script, agent, echo; did you mean "script"?`,
 			`FILE:4: stt.provider: "x", must be one of pocketsphinx`,
-			`FILE:6: call.codecs: "GSM", must be one of PCMU, PCMA, G722`,
+			`FILE:6: call.codecs: "GSM", must be one of opus, G722, PCMU, PCMA`,
 			`FILE:6: call.codecs: "PCMU" is named twice`,
 		}},
 		{why: "an agent needs its address", text: "[llm]\nprovider = \"agent\"\n", want: []string{`FILE: agent.url: must be set, such as`}},

@@ -33,6 +33,7 @@ func (l *loader) validate() {
 		}
 	}
 	l.room("call", c.Call.Validate())
+	l.room("opus", c.Opus.Validate())
 	l.room("identity", c.Identity.Validate())
 	l.room("vad", c.VAD.Validate())
 	l.room("turn", c.Turn.Validate())

@@ -31,8 +31,8 @@ type Codec struct {
 	// Duration tells how long a payload lasts, in units of ClockRate; 0 when that
 	// payload cannot tell. Nil when payloads of this codec never tell.
 	Duration func(payload []byte) int
-	// PacketTimes are the lengths of packets that the encoder takes; nil: any whole
-	// number of samples.
+	// PacketTimes are the lengths of packets that the encoder takes. Nil: any, and
+	// payloads can be joined and cut as the sound in them can.
 	PacketTimes []time.Duration
 	// For is this codec as it is to be used towards a peer whose fmtp attribute
 	// holds params. Nil: that makes no difference.

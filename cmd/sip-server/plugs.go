@@ -23,6 +23,7 @@ import (
 	"parley/media"
 	"parley/media/g711"
 	"parley/media/g722"
+	"parley/media/opus"
 	"parley/media/vad"
 	"parley/media/vad/silero"
 )
@@ -47,7 +48,7 @@ func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 			p.close()
 		}
 	}()
-	if p.codecs, err = codecs(cfg.Call.Codecs); err != nil {
+	if p.codecs, err = codecs(cfg); err != nil {
 		return nil, err
 	}
 	if err := p.plugVAD(cfg.VAD, log); err != nil {
@@ -75,9 +76,9 @@ func (p *plugs) voice(rate int) (vad.Detector, error) {
 }
 
 // codecs finds codecs by name.
-func codecs(names []string) ([]media.Codec, error) {
+func codecs(cfg *config.Config) ([]media.Codec, error) {
 	var out []media.Codec
-	for _, name := range names {
+	for _, name := range cfg.Call.Codecs {
 		switch strings.ToUpper(name) {
 		case "PCMU":
 			out = append(out, g711.PCMU())
@@ -85,6 +86,12 @@ func codecs(names []string) ([]media.Codec, error) {
 			out = append(out, g711.PCMA())
 		case "G722":
 			out = append(out, g722.G722())
+		case "OPUS":
+			codec, err := opus.Opus(cfg.Opus)
+			if err != nil {
+				return nil, err // it names the section
+			}
+			out = append(out, codec)
 		default:
 			return nil, fmt.Errorf("call.codecs: no codec %q", name)
 		}

@@ -78,7 +78,7 @@ func (b *Baresip) config(sip, control int, microphone string) string {
 		"rtp_ports 10000-19998", "rtcp_mux no", "jitter_buffer_delay 5-10", "rtp_stats yes",
 		"module_path /usr/lib/baresip/modules", "snd_path " + b.dir, fmt.Sprintf("ctrl_tcp_listen 127.0.0.1:%d", control),
 	}
-	for _, m := range []string{"g711", "sndfile", "aufile", "aubridge"} {
+	for _, m := range []string{"g711", "g722", "opus", "sndfile", "aufile", "aubridge"} {
 		lines = append(lines, "module "+m+".so")
 	}
 	lines = append(lines, "module_tmp uuid.so", "module_tmp account.so")
@@ -163,17 +163,27 @@ func (b *Baresip) Ended() bool {
 
 // Heard is the recording of what came in, at 8 kHz. Times without packets are
 // missing in it.
-func (b *Baresip) Heard() []int16 { return b.recording("dec") }
+func (b *Baresip) Heard() []int16 {
+	b.t.Helper()
+	pcm, rate := b.HeardAt()
+	if rate != 8000 {
+		b.t.Fatalf("baresip recorded at %d Hz", rate)
+	}
+	return pcm
+}
 
-func (b *Baresip) recording(which string) []int16 {
+// HeardAt is Heard at whatever rate, which it returns in Hz.
+func (b *Baresip) HeardAt() (pcm []int16, rate int) { return b.recording("dec") }
+
+func (b *Baresip) recording(which string) ([]int16, int) {
 	b.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(b.dir, "dump-*-"+which+".wav"))
 	if len(files) != 1 {
 		b.t.Fatalf("baresip left %d recordings", len(files))
 	}
-	pcm, err := phone.LoadSound(files[0])
+	pcm, rate, err := phone.LoadSoundAt(files[0])
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return pcm
+	return pcm, rate
 }

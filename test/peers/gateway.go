@@ -15,6 +15,8 @@ import (
 	"parley/identity"
 	"parley/media"
 	"parley/media/g711"
+	"parley/media/g722"
+	"parley/media/opus"
 	"parley/media/vad"
 	"parley/rtp"
 	"parley/sip"
@@ -55,8 +57,10 @@ func StartGateway(t testing.TB, opener agent.Opener) *Gateway {
 	must(err)
 	who, err := identity.New(identity.DefaultConfig())
 	must(err)
+	wide, err := opus.Opus(opus.DefaultConfig())
+	must(err)
 	g.calls, err = call.NewServer(call.DefaultConfig(), call.Parts{
-		Wheel: g.wheel, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()}, Identity: who, Observer: g,
+		Wheel: g.wheel, Codecs: []media.Codec{wide, g722.G722(), g711.PCMU(), g711.PCMA()}, Identity: who, Observer: g,
 		Route: func(string) agent.Opener { return opener },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	})
@@ -152,7 +156,9 @@ func (g *Gateway) Refused(codes ...int) {
 type Performer struct {
 	// OpenAfter is how long the caller hears ringing.
 	OpenAfter time.Duration
-	// Says is 8 kHz speech, repeated with Pause between. Empty: it is silent.
+	// Rate is that of its speech and hearing in Hz; 0 means 8000.
+	Rate int
+	// Says is speech, repeated with Pause between. Empty: it is silent.
 	Says  []int16
 	Pause time.Duration
 
@@ -161,8 +167,10 @@ type Performer struct {
 	notices []agent.Notice
 }
 
-// Format is that of a G.711 call.
-func (p *Performer) Format() agent.Format { return agent.Format{HearRate: 8000, SayRate: 8000} }
+// Format is that of a G.711 call, unless Rate says otherwise.
+func (p *Performer) Format() agent.Format { return agent.Format{HearRate: p.rate(), SayRate: p.rate()} }
+
+func (p *Performer) rate() int { return max(p.Rate, 8000) }
 
 // Open waits and then makes a session.
 func (p *Performer) Open(ctx context.Context, c agent.Call) (agent.Session, error) {
@@ -174,7 +182,7 @@ func (p *Performer) Open(ctx context.Context, c agent.Call) (agent.Session, erro
 	}
 }
 
-// Heard is all that the callers said, at 8 kHz.
+// Heard is all that the callers said, at Rate.
 func (p *Performer) Heard() []int16 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +236,7 @@ func (p *performance) Run(ctx context.Context) error {
 		if err := p.call.Speaker.Say(ctx, p.Says); err != nil {
 			return err
 		}
-		if err := p.call.Speaker.Say(ctx, make([]int16, media.Samples(p.Pause, 8000))); err != nil {
+		if err := p.call.Speaker.Say(ctx, make([]int16, media.Samples(p.Pause, p.rate()))); err != nil {
 			return err
 		}
 		p.call.Speaker.Flush()
