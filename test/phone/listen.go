@@ -23,7 +23,7 @@ func (c *Call) Pause(ctx context.Context, d time.Duration) error {
 }
 
 // WaitAgentSpeaking returns in the middle of a sound of the agent's, heard from now
-// on, when the agent has been speaking for at least d, pauses up to 400 ms included.
+// on, when the agent has been speaking for at least d, pauses up to 700 ms included.
 func (c *Call) WaitAgentSpeaking(ctx context.Context, d time.Duration) error {
 	began := c.phone.clock.now()
 	return c.until(ctx, func(now time.Duration) bool {

@@ -158,12 +158,13 @@ func deviation(offsets []time.Duration) time.Duration {
 // listener follows the agent's speech while packets arrive.
 type listener struct {
 	// began is when the current or last stretch of speech began, last its last loud
-	// packet; stretches are joined over pauses of up to 400 ms.
+	// packet; stretches are joined over pauses of up to
+	// 700 ms, as between two sentences.
 	began, last time.Duration
 	ever        bool
 }
 
-const listenerHang = 400 * time.Millisecond
+const listenerHang = 700 * time.Millisecond
 
 func (s *listener) packet(at time.Duration, level float64) {
 	if level < audio.Loud {

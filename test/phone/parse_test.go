@@ -181,9 +181,9 @@ func TestListenerFollowsSpeech(t *testing.T) {
 	check(520, 100, 320, true)
 	at(580, -20)
 	check(600, 480, 20, true)
-	check(1100, 0, 520, true)
-	at(1200, -20)
-	check(1200, 0, 0, true)
+	check(1300, 0, 720, true)
+	at(1400, -20)
+	check(1400, 0, 0, true)
 }
 
 func FuzzParseMessage(f *testing.F) {
