@@ -16,7 +16,7 @@ const maxTries = 2
 // maxRealms bounds the nonces that are kept of one trunk.
 const maxRealms = 8
 
-// ErrUnauthorized: a challenge was not answered, or its answer was refused. The
+// ErrUnauthorized says that a challenge was not answered, or its answer refused. The
 // error text says which: no password, a realm that is not the trunk's, or the
 // wrong password.
 var ErrUnauthorized = errors.New("sip: not authorized")

@@ -19,19 +19,19 @@ func passwords(user string) (string, bool) {
 // authorization answers a challenge as a client would.
 func authorization(t *testing.T, challenge, method, uri, user, password string, count int) string {
 	t.Helper()
-	for _, p := range authValues(challenge) {
-		c, ok := readChallenge(p)
-		if !ok {
-			t.Fatalf("challenge %s", challenge)
-		}
-		f, err := c.credentials(user, password, method, uri, count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f.value
+	all := authValues(challenge)
+	if len(all) != 1 {
+		t.Fatalf("%d challenges in %q", len(all), challenge)
 	}
-	t.Fatalf("no challenge in %q", challenge)
-	return ""
+	c, ok := readChallenge(all[0])
+	if !ok {
+		t.Fatalf("challenge %s", challenge)
+	}
+	f, err := c.credentials(user, password, method, uri, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.value
 }
 
 // BR-168.

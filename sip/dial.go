@@ -46,7 +46,7 @@ type Progress struct {
 
 const defaultRing = 3 * time.Minute
 
-// ErrRingTimeout: nobody answered within Outgoing.RingTimeout.
+// ErrRingTimeout says that nobody answered within Outgoing.RingTimeout.
 var ErrRingTimeout = errors.New("sip: not answered in time")
 
 // DialError is why a call was not answered.
@@ -228,7 +228,7 @@ func ownHeader(name string) bool {
 
 // anywhere tries the trunk's hosts, first the one where we are registered.
 func (c *dialling) anywhere(ctx context.Context) (*Dialog, error) {
-	all, err := c.s.targets(ctx, c.link.t)
+	all, err := c.s.targets(ctx, c.link.t) // also a name that cannot be resolved now may have worked
 	if last, ok := c.link.settled(); ok {
 		all = append([]target{last}, slices.DeleteFunc(all, func(t target) bool { return t.addr == last.addr })...)
 	} else if err != nil {
@@ -246,6 +246,7 @@ func (c *dialling) anywhere(ctx context.Context) (*Dialog, error) {
 		}
 		var d *Dialog
 		if d, err = c.here(ctx, f, limit); err == nil {
+			c.link.settle(to, false)
 			return d, nil
 		}
 		if ctx.Err() != nil || !elsewhere(err) {

@@ -28,7 +28,9 @@ type Registration struct {
 
 	mu    sync.Mutex
 	cseq  uint32
-	open  bool // a REGISTER has had no final response
+	open  bool   // a REGISTER has had no final response
+	last  target // that was tried
+	flow  *flow  // to it
 	state RegistrationState
 	asked time.Duration // lifetime to ask for; a registrar may want more
 }
@@ -142,6 +144,7 @@ func (r *Registration) forget() {
 func (r *Registration) run() {
 	defer close(r.ended)
 	defer r.forget()
+	defer r.s.recovered("registration", func() {}, zap.String("trunk", r.link.t.Name))
 	for {
 		next := r.round()
 		r.mu.Lock()
@@ -161,18 +164,22 @@ func (r *Registration) run() {
 func (r *Registration) rest(d time.Duration) bool {
 	due := time.NewTimer(d)
 	defer due.Stop()
+	r.mu.Lock()
+	f := r.flow
+	r.mu.Unlock()
 	var ping <-chan time.Time
-	if k := r.link.t.KeepAlive; k > 0 && r.State().Registered {
-		t := time.NewTicker(k)
-		defer t.Stop()
-		ping = t.C
-	}
-	r.link.mu.Lock()
-	f := r.link.flow
-	r.link.mu.Unlock()
 	var over chan struct{}
-	if f != nil && f.conn != nil && r.State().Registered {
-		over = f.conn.over
+	if f != nil && r.State().Registered {
+		if k := r.link.t.KeepAlive; k > 0 {
+			t := time.NewTicker(k)
+			defer t.Stop()
+			ping = t.C
+		}
+		if f.conn != nil {
+			over = f.conn.over
+			f.conn.calls.Add(1) // calls may come: it is not idle
+			defer f.conn.calls.Add(-1)
+		}
 	}
 	for {
 		select {
@@ -285,6 +292,9 @@ func (r *Registration) failed(err error) time.Duration {
 // register asks one registrar. The response may be nil with an error.
 func (r *Registration) register(to target, limit time.Duration) (*message, time.Duration, error) {
 	f, err := r.link.reach(r.rounds, to)
+	r.mu.Lock()
+	r.last, r.flow = to, f
+	r.mu.Unlock()
 	if err != nil {
 		r.note(to, "", nil)
 		return nil, 0, err
@@ -316,6 +326,7 @@ func (r *Registration) register(to target, limit time.Duration) (*message, time.
 	}
 	r.link.keys.approved(l.use)
 	r.link.learn(m.all("service-route"))
+	r.link.settle(to, true)
 	r.succeeded(granted)
 	return m, granted, nil
 }
@@ -383,11 +394,10 @@ func (r *Registration) nextCSeq() uint32 {
 
 // unregister takes the binding back, at most for as long as one attempt may take.
 func (r *Registration) unregister() {
-	to, ok := r.link.settled()
 	r.mu.Lock()
-	registered, open := r.state.Registered, r.open
+	to, registered, open := r.last, r.state.Registered, r.open
 	r.mu.Unlock()
-	if !ok || !registered && !open {
+	if !registered && !open {
 		return
 	}
 	limit := time.Duration(0)

@@ -8,7 +8,7 @@ func (d *Dialog) receiveReinvite(m *message, tx *serverTx) {
 	if d.tooShort(m, tx) || d.putOff(m, tx, true) {
 		return
 	}
-	tx.respond(100, d.s.response(m, 100, "", "", nil, nil)) // lost or not, the final response follows
+	_, _ = tx.respond(100, d.s.response(m, 100, "", "", nil, nil)) // lost or not, the final response follows
 	d.enqueue(m, tx, true, func() { d.reinvite(m, tx) })
 }
 

@@ -16,8 +16,7 @@ type request struct {
 	callID      string
 	cseq        uint32
 	fields      []field
-	body        []byte
-	kind        string // of the body; empty is application/sdp
+	body        []byte // a session description
 }
 
 // write composes the message for a flow.
@@ -36,11 +35,7 @@ func (s *Server) write(r *request, f *flow, branch string) []byte {
 		fields = append(fields, field{"User-Agent", s.cfg.UserAgent})
 	}
 	if len(r.body) > 0 {
-		kind := r.kind
-		if kind == "" {
-			kind = "application/sdp"
-		}
-		fields = append(fields, field{"Content-Type", kind})
+		fields = append(fields, field{"Content-Type", "application/sdp"})
 	}
 	return encode(r.method+" "+r.uri+" SIP/2.0", fields, r.body)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"reflect"
@@ -221,9 +222,9 @@ type link struct {
 	keys *keyring
 
 	mu     sync.Mutex
-	flow   *flow
-	name   string   // of the target
-	routes []string // of Service-Route
+	flows  map[target]*flow // connections
+	home   target           // where it last worked; zero when it never did
+	routes []string         // of Service-Route
 }
 
 // linkOf is the link of a trunk. One that is at work with other settings is not
@@ -234,39 +235,49 @@ func (s *Server) linkOf(t Trunk) *link {
 	if l := s.links[t.Name]; l != nil && reflect.DeepEqual(l.t, t) {
 		return l
 	}
-	l := &link{s: s, t: t, keys: newKeyring(t)}
+	l := &link{s: s, t: t, keys: newKeyring(t), flows: make(map[target]*flow)}
 	s.links[t.Name] = l
 	return l
 }
 
 // reach gives a flow to a target: over TCP and TLS the connection that is open
-// already, if it leads there.
+// already, if there is one.
 func (l *link) reach(ctx context.Context, to target) (*flow, error) {
 	l.mu.Lock()
-	f, name := l.flow, l.name
+	f := l.flows[to]
 	l.mu.Unlock()
-	if f != nil && f.conn != nil && f.usable() && f.remote == to.addr && name == to.name {
+	if f != nil && f.usable() {
 		return f, nil
 	}
 	f, err := l.s.flowTo(ctx, l.t.Transport, to.addr, l.t.TLS.or(l.s.cfg.TLS), []string{to.name})
-	if err != nil {
-		return nil, err
+	if err != nil || f.conn == nil {
+		return f, err // our own address over UDP may change: it is not kept
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flow, l.name = f, to.name
+	maps.DeleteFunc(l.flows, func(_ target, f *flow) bool { return !f.usable() })
+	l.flows[to] = f
 	return f, nil
 }
 
-// settled is the target that was reached last, and works; ok is false when there
-// is none.
+// settle notes where the trunk works. A registration decides that for its calls;
+// without one the last call does.
+func (l *link) settle(to target, registered bool) {
+	l.s.mu.Lock()
+	decides := registered || l.s.lines[l.t.Name] == nil
+	l.s.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if decides {
+		l.home = to
+	}
+}
+
+// settled is the target that worked last; ok is false when there is none.
 func (l *link) settled() (to target, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flow == nil {
-		return target{}, false
-	}
-	return target{l.flow.remote, l.name}, true
+	return l.home, l.home.addr.IsValid()
 }
 
 // flowTo makes a way to an address: of UDP our socket, else a new connection.
