@@ -312,6 +312,14 @@ func (c *dialling) refused(m *message) (again bool, err error) {
 // follow passes on what is heard until there is a final response. With a limit the
 // first response must come before it.
 func (c *dialling) follow(ctx context.Context, l *leg, limit time.Duration) (*message, error) {
+	c.s.mu.Lock()
+	c.s.legs[l] = struct{}{}
+	c.s.mu.Unlock()
+	defer func() {
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		delete(c.s.legs, l)
+	}()
 	var late <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)

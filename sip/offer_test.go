@@ -27,6 +27,7 @@ func offer(ctx context.Context, d *Dialog) chan offered {
 
 // A re-INVITE of ours in a call that we began and in one that came in: BR-061.
 func TestOffer(t *testing.T) {
+	t.Parallel()
 	b := start(t, quiet)
 	p := listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
@@ -107,6 +108,7 @@ func TestOffer(t *testing.T) {
 // RFC 3261 section 14.1: after 491 the owner of the Call-ID waits for 2.1 to 4
 // seconds, the other up to 2.
 func TestGlare(t *testing.T) {
+	t.Parallel()
 	h := answering(&script{})
 	b := start(t, h.handle)
 	p := b.phone("udp")
@@ -152,6 +154,7 @@ func TestGlare(t *testing.T) {
 
 // Nobody answers a re-INVITE.
 func TestOfferWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	h := answering(&script{})
 	b := start(t, h.handle)
 	p := b.phone("udp")

@@ -180,6 +180,7 @@ func TestPRACKVariants(t *testing.T) {
 
 // No PRACK comes: the call is refused. A final response ends the copies.
 func TestPRACKMissing(t *testing.T) {
+	t.Parallel()
 	h := holding()
 	b := start(t, h.handle)
 	p := b.phone("udp")

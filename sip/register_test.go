@@ -35,6 +35,7 @@ func leave(t *testing.T, r *Registration) chan error {
 // BR-072, BR-042, BR-075: the nonce of the last time is used again with the next
 // count; a new one is taken up whether it is called stale or not.
 func TestRegister(t *testing.T) {
+	t.Parallel()
 	b := start(t, quiet)
 	p := listenPhone(t)
 	r := register(t, b, trunkTo(p.addr))
@@ -105,6 +106,7 @@ func TestRegister(t *testing.T) {
 }
 
 func TestRegisterRefusals(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		answers [][]string // status and headers, for one round
@@ -189,6 +191,7 @@ func TestRegisterInterval(t *testing.T) {
 // BR-073: the first registrar is dead, the second says when to come back, the
 // third takes us.
 func TestRegistrarFailover(t *testing.T) {
+	t.Parallel()
 	dead, busy, good := listenPhone(t), listenPhone(t), listenPhone(t)
 	port := func(p *phone) uint16 { return uint16(p.conn.(*socket).LocalAddr().(*net.UDPAddr).Port) }
 	b := start(t, quiet, func(c *Config) {
@@ -226,6 +229,7 @@ func TestRegistrarFailover(t *testing.T) {
 
 // A lost connection is replaced at once.
 func TestRegisterConnectionLost(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -295,6 +299,7 @@ func TestRegisterConnectionAlwaysLost(t *testing.T) {
 
 // With Probe a registrar that does not answer is taken for gone.
 func TestRegisterProbe(t *testing.T) {
+	t.Parallel()
 	b := start(t, quiet)
 	p := listenPhone(t)
 	trunk := trunkTo(p.addr)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +42,7 @@ type Server struct {
 	invites   map[*Invite]struct{} // without a final response
 	links     map[string]*link     // trunks at work, by name
 	lines     map[string]*Registration
+	legs      map[*leg]struct{} // of calls of ours that are not answered
 	handler   Handler
 	closing   bool
 	serving   bool
@@ -73,6 +76,7 @@ func NewServer(cfg Config, log *zap.Logger) (*Server, error) {
 		invites: make(map[*Invite]struct{}),
 		links:   make(map[string]*link),
 		lines:   make(map[string]*Registration),
+		legs:    make(map[*leg]struct{}),
 		life:    life,
 		kill:    kill,
 		done:    life.Done(),
@@ -80,7 +84,8 @@ func NewServer(cfg Config, log *zap.Logger) (*Server, error) {
 }
 
 // Serve reads messages and calls h for every new INVITE until ctx is done, then
-// stops: calls still waiting are answered 503, contexts end with ErrShutdown,
+// stops: calls still waiting are answered 503, calls of ours that ring are
+// cancelled, contexts end with ErrShutdown,
 // sockets are closed. Every goroutine of the server has ended when Serve returns,
 // so it waits for handlers that are running. Hanging up calls is for whoever
 // answered them, before ctx ends. Serve runs once, and closes what Listen bound
@@ -113,10 +118,14 @@ func (s *Server) stop(listeners []*listener) error {
 	for inv := range s.invites {
 		waiting = append(waiting, inv)
 	}
+	legs := slices.Collect(maps.Keys(s.legs))
 	s.mu.Unlock()
 
 	for _, inv := range waiting {
 		inv.fail(&RejectError{Code: 503, Rule: "shutdown", Text: "The server is stopping", RetryAfter: s.cfg.RetryAfter}, ErrShutdown)
+	}
+	for _, l := range legs {
+		l.drop()
 	}
 	for _, d := range s.dialogs.all() {
 		d.end(ErrShutdown)

@@ -61,6 +61,7 @@ func TestSessionTimerGranted(t *testing.T) {
 // BR-037, BR-051: refreshes keep the call, one below the minimum changes nothing,
 // and without one the call is ended before its time.
 func TestSessionTimerRefreshedByPeer(t *testing.T) {
+	t.Parallel()
 	h := answering(&script{})
 	b := start(t, h.handle, shortTimer)
 	p := b.phone("udp")
@@ -96,6 +97,7 @@ func TestSessionTimerRefreshedByPeer(t *testing.T) {
 }
 
 func TestSessionTimerRefreshedByUs(t *testing.T) {
+	t.Parallel()
 	b := start(t, quiet, shortTimer)
 	p := listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
@@ -140,6 +142,7 @@ func TestSessionTimerRefreshedByUs(t *testing.T) {
 
 // A refusal of a refresh is tried again until the time is over.
 func TestSessionTimerRefreshRefused(t *testing.T) {
+	t.Parallel()
 	h := answering(&script{})
 	b := start(t, h.handle, shortTimer)
 	p := b.phone("udp")
@@ -173,6 +176,7 @@ func TestSessionTimerRefreshRefused(t *testing.T) {
 
 // A timer of a call that is over does nothing.
 func TestSessionTimerAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	h := answering(&script{})
 	b := start(t, h.handle, shortTimer)
 	p := b.phone("tcp")
