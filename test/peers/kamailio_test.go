@@ -3,8 +3,15 @@ package peers
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,6 +37,12 @@ rev_dns=no
 auto_aliases=no
 listen=udp:127.0.0.1:%[1]d
 listen=tcp:127.0.0.1:%[1]d
+#!ifdef WITH_TLS
+enable_tls=yes
+listen=tls:127.0.0.1:%[2]d
+loadmodule "tls.so"
+modparam("tls", "config", "%[3]s/tls.cfg")
+#!endif
 loadmodule "sl.so"
 loadmodule "tm.so"
 loadmodule "rr.so"
@@ -81,16 +94,44 @@ request_route {
 }
 `
 
+// registrarTLS has Kamailio show a certificate and ask for those of clients.
+const registrarTLS = `
+[server:default]
+method = TLSv1.2+
+certificate = %[1]s/kamailio.pem
+private_key = %[1]s/kamailio.key
+ca_list = %[1]s/ca.pem
+verify_certificate = yes
+require_certificate = yes
+[client:default]
+method = TLSv1.2+
+certificate = %[1]s/kamailio.pem
+private_key = %[1]s/kamailio.key
+ca_list = %[1]s/ca.pem
+verify_certificate = yes
+require_certificate = yes
+`
+
 // startRegistrar runs Kamailio on a free port and returns that address.
-func startRegistrar(t *testing.T, port int) (*Process, string) {
+func startRegistrar(t *testing.T, port int, args ...string) (*Process, string) {
+	t.Helper()
+	return startRegistrarIn(t, t.TempDir(), port, FreePort(t), args...)
+}
+
+// startRegistrarIn is the same in a folder, which holds the files for TLS, with a
+// port for that.
+func startRegistrarIn(t *testing.T, dir string, port, secure int, args ...string) (*Process, string) {
 	t.Helper()
 	Need(t, "kamailio", "kamailio")
-	dir := t.TempDir()
 	config := filepath.Join(dir, "kamailio.cfg")
-	if err := os.WriteFile(config, fmt.Appendf(nil, registrarConfig, port), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, registrarConfig, port, secure, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := Start(t, dir, os.Environ(), "kamailio", "-f", config, "-DD", "-E", "-w", dir, "-Y", dir, "-P", filepath.Join(dir, "pid"), "-m", "64", "-M", "8")
+	if err := os.WriteFile(filepath.Join(dir, "tls.cfg"), fmt.Appendf(nil, registrarTLS, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"-f", config, "-DD", "-E", "-w", dir, "-Y", dir, "-P", filepath.Join(dir, "pid"), "-m", "64", "-M", "8"}, args...)
+	p := Start(t, dir, os.Environ(), "kamailio", args...)
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	up := func() bool {
 		c, err := net.Dial("tcp", addr)
@@ -198,66 +239,120 @@ func TestKamailioCalls(t *testing.T) {
 	_, addr := startRegistrar(t, FreePort(t))
 	for _, transport := range []string{"udp", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
-			type taken struct {
-				inv *sip.Invite
-				d   *sip.Dialog
-			}
-			calls := make(chan taken, 4)
-			callee := userAgent(t, func(_ context.Context, inv *sip.Invite) {
-				if inv.Ring() != nil {
-					return
-				}
-				if d, err := inv.Answer([]byte(description), quietCall{}); err == nil {
-					calls <- taken{inv, d}
-				}
-			})
-			caller := userAgent(t, func(context.Context, *sip.Invite) {})
-			there := register(t, callee, account("bob"+transport, addr, transport))
-			here := account("alice"+transport, addr, transport)
-			register(t, caller, here)
+			proxiedCall(t, addr, transport, sip.TLS{})
+		})
+	}
+}
 
-			heard, rang := quietCall{make(chan []byte, 1)}, make(chan sip.Progress, 4)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			d, err := caller.Dial(ctx, here, sip.Outgoing{To: "bob" + transport, Offer: []byte(description), Progress: func(p sip.Progress) { rang <- p }}, heard)
-			if err != nil {
+// Over TLS with certificates on both sides. Who is called has no listener for TLS
+// and is reached by its registration's connection.
+func TestKamailioOverTLS(t *testing.T) {
+	Isolated(t)
+	modules, err := filepath.Glob("/usr/lib/*/kamailio/modules/tls.so")
+	if err != nil || len(modules) == 0 {
+		t.Skip("Kamailio has no TLS; on Debian: apt-get install kamailio kamailio-tls-modules")
+	}
+	dir, secure := t.TempDir(), FreePort(t)
+	certificates(t, dir, "kamailio", "phone")
+	startRegistrarIn(t, dir, FreePort(t), secure, "-A", "WITH_TLS")
+	files := sip.TLS{CertFile: filepath.Join(dir, "phone.pem"), KeyFile: filepath.Join(dir, "phone.key"), CAFile: filepath.Join(dir, "ca.pem")}
+	proxiedCall(t, fmt.Sprintf("127.0.0.1:%d", secure), "tls", files)
+}
+
+// certificates writes an authority and, signed by it, certificates for 127.0.0.1.
+func certificates(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	var ca *x509.Certificate
+	var caKey *ecdsa.PrivateKey
+	for i, name := range append([]string{"ca"}, names...) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			BasicConstraintsValid: true, IsCA: ca == nil}
+		if ca == nil {
+			ca, caKey = c, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		private, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+			if err := os.WriteFile(filepath.Join(dir, name+file), pem.EncodeToMemory(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := <-calls
-			if got.inv.Registration() != there {
-				t.Error("the call is not found by its registration")
-			}
-			if p := <-rang; p.Code != 180 || string(<-heard.answered) != description {
-				t.Errorf("progress %+v", p)
-			}
-			select {
-			case <-got.d.Confirmed():
-			case <-ctx.Done():
-				t.Fatal("no ACK")
-			}
-			for _, side := range []*sip.Dialog{d, got.d} {
-				if sdp, err := side.Offer(ctx, []byte(description)); err != nil || string(sdp) != description {
-					t.Errorf("offer: %v", err)
-				}
-			}
-			if err := got.d.Bye(ctx, sip.Reason{}); err != nil {
-				t.Error(err)
-			}
-			<-d.Context().Done()
-			if cause := context.Cause(d.Context()); cause != sip.ErrPeerBye {
-				t.Errorf("cause %v", cause)
-			}
-			// Nobody of that name, and a call that is given up.
-			var failed *sip.DialError
-			if _, err := caller.Dial(ctx, here, sip.Outgoing{To: "nobody", Offer: []byte(description)}, nil); !errors.As(err, &failed) || failed.Code != 404 {
-				t.Errorf("nobody: %v", err)
-			}
-			wrong := here
-			wrong.Name, wrong.Password = "wrong", "guess"
-			if _, err := caller.Dial(ctx, wrong, sip.Outgoing{To: "bob" + transport, Offer: []byte(description)}, nil); !errors.Is(err, sip.ErrUnauthorized) {
-				t.Errorf("wrong password: %v", err)
-			}
-		})
+		}
+	}
+}
+
+// proxiedCall makes calls from one user agent to another, both registered.
+func proxiedCall(t *testing.T, addr, transport string, files sip.TLS) {
+	t.Helper()
+	type taken struct {
+		inv *sip.Invite
+		d   *sip.Dialog
+	}
+	calls := make(chan taken, 4)
+	callee := userAgent(t, func(_ context.Context, inv *sip.Invite) {
+		if inv.Ring() != nil {
+			return
+		}
+		if d, err := inv.Answer([]byte(description), quietCall{}); err == nil {
+			calls <- taken{inv, d}
+		}
+	})
+	caller := userAgent(t, func(context.Context, *sip.Invite) {})
+	bob, here := account("bob"+transport, addr, transport), account("alice"+transport, addr, transport)
+	bob.TLS, here.TLS = files, files
+	there := register(t, callee, bob)
+	register(t, caller, here)
+
+	heard, rang := quietCall{make(chan []byte, 1)}, make(chan sip.Progress, 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := caller.Dial(ctx, here, sip.Outgoing{To: "bob" + transport, Offer: []byte(description), Progress: func(p sip.Progress) { rang <- p }}, heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := <-calls
+	if got.inv.Registration() != there {
+		t.Error("the call is not found by its registration")
+	}
+	if p := <-rang; p.Code != 180 || string(<-heard.answered) != description {
+		t.Errorf("progress %+v", p)
+	}
+	select {
+	case <-got.d.Confirmed():
+	case <-ctx.Done():
+		t.Fatal("no ACK")
+	}
+	for _, side := range []*sip.Dialog{d, got.d} {
+		if sdp, err := side.Offer(ctx, []byte(description)); err != nil || string(sdp) != description {
+			t.Errorf("offer: %v", err)
+		}
+	}
+	if err := got.d.Bye(ctx, sip.Reason{}); err != nil {
+		t.Error(err)
+	}
+	<-d.Context().Done()
+	if cause := context.Cause(d.Context()); cause != sip.ErrPeerBye {
+		t.Errorf("cause %v", cause)
+	}
+	// Nobody of that name, and a call that is given up.
+	var failed *sip.DialError
+	if _, err := caller.Dial(ctx, here, sip.Outgoing{To: "nobody", Offer: []byte(description)}, nil); !errors.As(err, &failed) || failed.Code != 404 {
+		t.Errorf("nobody: %v", err)
+	}
+	wrong := here
+	wrong.Name, wrong.Password = "wrong", "guess"
+	if _, err := caller.Dial(ctx, wrong, sip.Outgoing{To: "bob" + transport, Offer: []byte(description)}, nil); !errors.Is(err, sip.ErrUnauthorized) {
+		t.Errorf("wrong password: %v", err)
 	}
 }
 
