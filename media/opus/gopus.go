@@ -18,36 +18,48 @@ func Library() string { return "gopus " + gopus.VersionString() }
 const expectedLoss = 10
 
 type libEncoder struct {
-	e    *gopus.Encoder
-	size int // of the frames it is set to, in samples
+	config Config
+	wishes wishes
+	e      *gopus.Encoder
+	size   int // of the frames it is made for, in samples
 }
 
 func newLibEncoder(c Config, w wishes) (*libEncoder, error) {
-	e, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: SampleRate, Channels: 1, Application: gopus.ApplicationVoIP})
+	e := &libEncoder{config: c, wishes: w}
+	return e, e.begin(SampleRate / 50)
+}
+
+// begin makes an encoder for frames of that length. One that is told of another
+// length amid speech makes a noise.
+func (e *libEncoder) begin(size int) error {
+	enc, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: SampleRate, Channels: 1, Application: gopus.ApplicationVoIP})
 	if err != nil {
-		return nil, fmt.Errorf("opus: encoder: %w", err)
+		return fmt.Errorf("opus: encoder: %w", err)
 	}
 	bandwidths := [...]gopus.Bandwidth{narrowband: gopus.BandwidthNarrowband, mediumband: gopus.BandwidthMediumband, wideband: gopus.BandwidthWideband}
 	errs := []error{
-		e.SetBitrate(c.Bitrate), e.SetComplexity(c.Complexity), e.SetSignal(gopus.SignalVoice),
-		e.SetMaxBandwidth(bandwidths[w.bandwidth]),
+		enc.SetBitrate(e.config.Bitrate), enc.SetComplexity(e.config.Complexity), enc.SetSignal(gopus.SignalVoice),
+		enc.SetMaxBandwidth(bandwidths[e.wishes.bandwidth]), enc.SetFrameSize(size),
 	}
-	if c.FEC {
-		e.SetFEC(true)
-		errs = append(errs, e.SetPacketLoss(expectedLoss))
+	if e.config.FEC {
+		enc.SetFEC(true)
+		errs = append(errs, enc.SetPacketLoss(expectedLoss))
 	}
-	e.SetDTX(c.DTX)
-	e.SetVBR(!w.constant)
-	return &libEncoder{e: e}, errors.Join(errs...)
+	enc.SetDTX(e.config.DTX)
+	enc.SetVBR(!e.wishes.constant)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("opus: encoder: %w", err)
+	}
+	e.e, e.size = enc, size
+	return nil
 }
 
 // encode fills dst from its beginning and returns the length.
 func (e *libEncoder) encode(dst []byte, pcm []int16) (int, error) {
 	if len(pcm) != e.size {
-		if err := e.e.SetFrameSize(len(pcm)); err != nil {
-			return 0, fmt.Errorf("opus: encode: %w", err)
+		if err := e.begin(len(pcm)); err != nil {
+			return 0, err
 		}
-		e.size = len(pcm)
 	}
 	n, err := e.e.EncodeInt16(pcm, dst)
 	if err != nil {

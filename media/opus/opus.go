@@ -6,8 +6,8 @@
 // Packets of any bandwidth and of stereo decode to it; the RTP clock is 48 kHz
 // whatever the sound is.
 //
-// With cgo the work is libopus's. Without, it is gopus's: the same sound for about
-// twice the processor time. docs/decisions/0012-opus.md has the figures.
+// With cgo the work is libopus's. Without, it is gopus's: the same sound for a third
+// more processor time. docs/decisions/0012-opus.md has the figures.
 package opus
 
 import (
