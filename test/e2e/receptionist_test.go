@@ -199,11 +199,14 @@ func (v *visitor) judge(s *server, i int) {
 		}
 		within := sound.Right[from:min(from+at(15*time.Second), len(sound.Right))]
 		score, at := likeness(v.render(text), v.voice.Rate(), within, sound.Rate)
-		if score < 0.8 {
-			t.Errorf("%q has a score of %.2f in the capture (%d slots were skipped)", text, score, record.Stats.SkippedSlots)
+		other, _ := likeness(v.render("I still did not understand a word of that."), v.voice.Rate(), within, sound.Rate)
+		least := 0.8
+		if record.Stats.SkippedSlots > 0 {
+			least = 0.65 // a stall of the machine left a hole somewhere
 		}
-		if other, _ := likeness(v.render("I still did not understand a word of that."), v.voice.Rate(), within, sound.Rate); other > 0.7 {
-			t.Errorf("a sentence that was not said has a score of %.2f: this proves nothing", other)
+		if score < least || score < other+0.1 {
+			t.Errorf("%q has a score of %.2f in the capture, a sentence that was not said has %.2f (%d slots were skipped)",
+				text, score, other, record.Stats.SkippedSlots)
 		}
 		from += at
 	}
