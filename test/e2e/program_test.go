@@ -284,7 +284,7 @@ func (s *server) refuses(t *testing.T) {
 	var refused *phone.StatusError
 	wait(t, "a new call is refused", 3*time.Second, func(ctx context.Context) error {
 		if _, err := p.Dial(ctx, s.uri("new")); !errors.As(err, &refused) {
-			return fmt.Errorf("a new call got %v", err)
+			return fmt.Errorf("a new call got %w", err)
 		}
 		return nil
 	})
