@@ -92,7 +92,7 @@ func (e *libEncoder) encode(dst []byte, pcm []int16) (int, error) {
 		(*C.uchar)(unsafe.SliceData(dst)), C.opus_int32(len(dst)))
 	runtime.KeepAlive(e)
 	if n < 0 {
-		return 0, failed("encode", C.int(n))
+		return 0, failed("encode", n)
 	}
 	return int(n), nil
 }
@@ -119,7 +119,7 @@ func (d *libDecoder) decode(dst []int16, payload []byte) (int, error) {
 // conceal fills dst with made-up sound: the frame that next repeats, if it is
 // given and repeats one.
 func (d *libDecoder) conceal(dst []int16, next []byte) error {
-	_, err := d.call(dst, next, C.int(number(next != nil)))
+	_, err := d.call(dst, next, number(next != nil))
 	return err
 }
 
