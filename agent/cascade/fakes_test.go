@@ -209,12 +209,6 @@ func (w *words) Speak(ctx context.Context, text string, out func(tts.Chunk) erro
 	return nil
 }
 
-func (w *words) spoken() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.texts)
-}
-
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
