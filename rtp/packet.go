@@ -1,6 +1,10 @@
 package rtp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	pion "github.com/pion/rtp"
+)
 
 // headerSize is the fixed RTP header without CSRC list and extension.
 const headerSize = 12
@@ -47,54 +51,31 @@ func parse(b []byte, p *Packet) kind {
 	if pt >= 64 && pt <= 95 { // RFC 5761 section 4
 		return kindRTCP
 	}
-	if len(b) < headerSize {
+	var h pion.Header
+	begin, err := h.Unmarshal(b)
+	if err != nil {
 		return kindMalformed
 	}
-	begin, end, ok := bounds(b)
-	if !ok {
-		return kindMalformed
+	end := len(b)
+	if h.Padding {
+		// The last octet counts the padding, itself included.
+		if begin == end {
+			return kindMalformed
+		}
+		pad := int(b[end-1])
+		if pad == 0 || pad > end-begin {
+			return kindMalformed
+		}
+		end -= pad
 	}
-	p.PayloadType = pt
-	p.Marker = b[1]&0x80 != 0
-	p.Sequence = binary.BigEndian.Uint16(b[2:])
-	p.Timestamp = binary.BigEndian.Uint32(b[4:])
-	p.SSRC = binary.BigEndian.Uint32(b[8:])
+	p.PayloadType, p.Marker = h.PayloadType, h.Marker
+	p.Sequence, p.Timestamp, p.SSRC = h.SequenceNumber, h.Timestamp, h.SSRC
 	p.Payload = b[begin:end:end]
 	return kindRTP
 }
 
-// bounds is where the payload of an RTP packet begins and ends. ok is false when
-// the CSRC list, the extension (RFC 3550 section 5.3.1) or the padding do not fit.
-func bounds(b []byte) (begin, end int, ok bool) {
-	begin, end = headerSize+4*int(b[0]&0x0f), len(b)
-	if b[0]&0x10 != 0 {
-		if begin+4 > end {
-			return 0, 0, false
-		}
-		begin += 4 + 4*int(binary.BigEndian.Uint16(b[begin+2:]))
-	}
-	if begin > end {
-		return 0, 0, false
-	}
-	if b[0]&0x20 != 0 {
-		// The last octet counts the padding, itself included.
-		pad := int(b[end-1])
-		if pad == 0 || pad > end-begin {
-			return 0, 0, false
-		}
-		end -= pad
-	}
-	return begin, end, true
-}
-
 // writeHeader writes a header of ours: no CSRC list, no extension, no padding.
 func writeHeader(b []byte, pt uint8, marker bool, seq uint16, ts, ssrc uint32) {
-	b[0] = 2 << 6
-	b[1] = pt & 0x7f
-	if marker {
-		b[1] |= 0x80
-	}
-	binary.BigEndian.PutUint16(b[2:], seq)
-	binary.BigEndian.PutUint32(b[4:], ts)
-	binary.BigEndian.PutUint32(b[8:], ssrc)
+	h := pion.Header{Version: 2, Marker: marker, PayloadType: pt, SequenceNumber: seq, Timestamp: ts, SSRC: ssrc}
+	_, _ = h.MarshalTo(b) // fails only when b is shorter than headerSize
 }
