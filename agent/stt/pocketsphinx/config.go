@@ -19,9 +19,11 @@ import (
 	"time"
 )
 
-// Rate is the sample rate in Hz of the audio that the recogniser takes. The model
-// was trained at it; narrowband audio is to be resampled.
-const Rate = 16000
+// The rates in Hz of the audio that the recogniser takes.
+const (
+	telephoneRate = 8000
+	modelRate     = 16000
+)
 
 // Errors that callers may branch on.
 var (
@@ -47,10 +49,11 @@ type Config struct {
 	// words, LanguageModel the file for dictation. They come with Debian's
 	// pocketsphinx-en-us.
 	Model, Dictionary, LanguageModel string
-	// Telephone adapts the model to G.711. Turn it off for wideband audio.
+	// Telephone takes audio at 8 kHz and adapts the model to G.711. Off, the audio
+	// is taken at 16 kHz and should hold that much.
 	Telephone bool
 	// Dictation allows streams without a grammar. Each takes about 250 MB and a
-	// second to begin: for demonstrations only.
+	// Dictation allows streams without a grammar, for demonstrations only.
 	Dictation bool
 	// Interims asks for interim results. Without them the caller's speech is decoded
 	// once, when it has ended, and not twice.
@@ -75,7 +78,7 @@ func DefaultConfig() Config {
 		LanguageModel: filepath.Join(dir, "en-us.lm.bin"),
 		Telephone:     true,
 		Interims:      true,
-		Reject:        0.4,
+		Reject:        0.5,
 		PreRoll:       400 * time.Millisecond,
 		MaxUtterance:  15 * time.Second,
 	}
@@ -98,6 +101,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("pocketsphinx: longest utterance %v is not from 1s to 1m", c.MaxUtterance)
 	}
 	return nil
+}
+
+// rate in Hz of the audio that streams take.
+func (c Config) rate() int {
+	if c.Telephone {
+		return telephoneRate
+	}
+	return modelRate
 }
 
 // files looks for the model's files before the library does, because the library

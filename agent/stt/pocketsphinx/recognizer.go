@@ -40,8 +40,8 @@ func New(cfg Config) (*Recognizer, error) {
 	return &Recognizer{cfg: cfg, dict: dict}, nil
 }
 
-// Rate implements stt.Recognizer: 16000, also for telephone audio.
-func (r *Recognizer) Rate() int { return Rate }
+// Rate implements stt.Recognizer: 8000 with Config.Telephone, else 16000.
+func (r *Recognizer) Rate() int { return r.cfg.rate() }
 
 // Open implements stt.Recognizer. The language is English; others are refused.
 // Errors are those of Stream.Expect.

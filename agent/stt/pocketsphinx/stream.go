@@ -180,7 +180,7 @@ func (s *stream) live(d *decoder, u *utterance) error {
 	}
 	defer d.end(true)
 	at, next, said := 0, 0, ""
-	step := int(interimEvery * Rate / time.Second)
+	step := int(interimEvery * time.Duration(s.in.rate) / time.Second)
 	for s.ctx.Err() == nil {
 		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
 		if lost {
@@ -278,7 +278,7 @@ func (s *stream) decode(d *decoder, search string, pcm []int16, learn bool) erro
 // buffer is the stream's for one piece of audio, 20 ms.
 func (s *stream) buffer() []int16 {
 	if s.buf == nil {
-		s.buf = make([]int16, Rate/50)
+		s.buf = make([]int16, s.in.rate/50)
 	}
 	return s.buf
 }

@@ -13,7 +13,7 @@ import (
 var ErrNoCgo = errors.New("pocketsphinx: built without cgo: install a C compiler and Debian's libpocketsphinx-dev and pocketsphinx-en-us and build with CGO_ENABLED=1")
 
 // Recognizer cannot be made without cgo.
-type Recognizer struct{}
+type Recognizer struct{ cfg Config }
 
 // New returns ErrNoCgo, or what is wrong with cfg.
 func New(cfg Config) (*Recognizer, error) {
@@ -24,7 +24,7 @@ func New(cfg Config) (*Recognizer, error) {
 }
 
 // Rate implements stt.Recognizer.
-func (*Recognizer) Rate() int { return Rate }
+func (r *Recognizer) Rate() int { return r.cfg.rate() }
 
 // Open implements stt.Recognizer; it returns ErrNoCgo.
 func (*Recognizer) Open(context.Context, stt.Options, func(stt.Result)) (stt.Stream, error) {

@@ -31,6 +31,7 @@ type utterance struct {
 // intake is where a stream's audio waits for its decoder. It never makes a writer
 // wait for anything but its lock, which nobody holds for longer than a copy.
 type intake struct {
+	rate             int // Hz
 	preRoll, longest int // samples
 
 	mu      sync.Mutex
@@ -42,8 +43,9 @@ type intake struct {
 }
 
 func newIntake(cfg Config, e *expectation) *intake {
-	samples := func(d time.Duration) int { return int(d * Rate / time.Second) }
+	samples := func(d time.Duration) int { return int(d * time.Duration(cfg.rate()) / time.Second) }
 	return &intake{
+		rate:    cfg.rate(),
 		preRoll: samples(cfg.PreRoll), longest: samples(cfg.MaxUtterance),
 		expect: e, wake: make(chan struct{}, 1),
 	}
@@ -71,7 +73,7 @@ func (in *intake) write(pcm []int16) error {
 	u.pcm = append(u.pcm, pcm...)
 	if over := len(u.pcm) - in.longest; over > 0 {
 		// A second at a time: the rest is moved to the front.
-		over = min(over+Rate, len(u.pcm))
+		over = min(over+in.rate, len(u.pcm))
 		u.pcm = u.pcm[:copy(u.pcm, u.pcm[over:])]
 		u.dropped += over
 		u.lost = true
