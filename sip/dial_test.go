@@ -52,7 +52,7 @@ func failed(t *testing.T, result chan dialled, cause error) *DialError {
 // answered makes a call up to the ACK, as seen from the phone that is called.
 func answerCall(t *testing.T, p *phone, result chan dialled, extra ...string) (d *Dialog, inv, ack *msg) {
 	t.Helper()
-	inv = p.fresh("INVITE", map[string]bool{})
+	inv = p.fresh("INVITE")
 	p.respond(inv, 200, "t1", answerSDP, append([]string{"Contact: <sip:callee@" + p.addr + ">"}, extra...)...)
 	ack = p.request("ACK")
 	r := wait(t, result, "Dial")
@@ -96,7 +96,7 @@ func TestDial(t *testing.T) {
 			if p == nil {
 				p = acceptPhone(t, l)
 			}
-			inv := p.request("INVITE")
+			inv := p.fresh("INVITE")
 			if inv.start != "INVITE sip:*72%23%3Bx%40y@example.com SIP/2.0" || inv.get("X-Tenant") != "7" || inv.body != offerSDP ||
 				!strings.HasPrefix(inv.get("From"), `"A \"B\"" <sip:+15550123@example.com>;tag=`) || inv.get("To") != "<sip:*72%23%3Bx%40y@example.com>" ||
 				!strings.HasPrefix(inv.get("Contact"), "<sip:gw1@127.0.0.1:") || inv.get("Session-Expires") != "1800" {
@@ -126,10 +126,7 @@ func TestDial(t *testing.T) {
 				t.Errorf("handler heard %q", h.heard())
 			}
 			// A copy of the 200 gets a copy of the ACK.
-			p.respond(inv, 200, "t1", answerSDP, routes...)
-			if again := p.request("ACK"); again.raw != ack.raw {
-				t.Errorf("second ACK:\n%s", again.raw)
-			}
+			p.copied(ack, func() { p.respond(inv, 200, "t1", answerSDP, routes...) })
 			// The peer's requests, from any number on.
 			p.send(inDialog(inv, ack, "INFO", 0, "x"))
 			p.expect("INFO", 200)
@@ -144,7 +141,7 @@ func TestDial(t *testing.T) {
 			if network == "udp" {
 				bye := make(chan error, 1)
 				go func() { bye <- d.Bye(context.Background(), Reason{}) }()
-				m := p.request("BYE")
+				m := p.fresh("BYE")
 				if m.get("CSeq") != "2 BYE" || m.get("From") != inv.get("From") || m.get("To") != ack.get("To") || len(m.head["route"]) != 2 {
 					t.Errorf("BYE:\n%s", m.raw)
 				}
@@ -169,8 +166,7 @@ func TestDialChallenged(t *testing.T) {
 	trunk := trunkTo(p.addr)
 	trunk.Realms, trunk.Username = []string{"a", "b"}, "acct"
 	result := dial(t.Context(), b, trunk, Outgoing{}, nil)
-	seen := map[string]bool{}
-	first := p.fresh("INVITE", seen)
+	first := p.fresh("INVITE")
 	p.respond(first, 100, "", "")
 	ask := `Proxy-Authenticate: Digest realm="a",nonce="1",qop="auth",algorithm=SHA-256`
 	p.respond(first, 407, "x", "", ask)
@@ -178,7 +174,7 @@ func TestDialChallenged(t *testing.T) {
 	if ack.get("CSeq") != "1 ACK" || ack.get("Via") != first.get("Via") || ack.get("To") != first.get("To")+";tag=x" {
 		t.Errorf("ACK:\n%s", ack.raw)
 	}
-	second := p.fresh("INVITE", seen)
+	second := p.fresh("INVITE")
 	if second.get("Call-ID") != first.get("Call-ID") || second.get("From") != first.get("From") || second.get("CSeq") != "2 INVITE" || second.get("Via") == first.get("Via") {
 		t.Errorf("second:\n%s", second.raw)
 	}
@@ -190,13 +186,13 @@ func TestDialChallenged(t *testing.T) {
 	}
 	proves(t, second, "Proxy-Authorization", "a", "acct", "secret")
 	p.respond(second, 401, "y", "", `WWW-Authenticate: Digest realm="b",nonce="2"`)
-	third := p.fresh("INVITE", seen)
+	third := p.fresh("INVITE")
 	if _, n := proves(t, third, "Proxy-Authorization", "a", "acct", "secret"); n != "00000002" {
 		t.Errorf("count %s", n)
 	}
 	proves(t, third, "Authorization", "b", "acct", "secret")
 	p.respond(third, 401, "y", "", `WWW-Authenticate: Digest realm="b",nonce="3",stale=true`)
-	fourth := p.fresh("INVITE", seen)
+	fourth := p.fresh("INVITE")
 	if nonce, _ := proves(t, fourth, "Authorization", "b", "acct", "secret"); nonce != "3" || fourth.get("CSeq") != "4 INVITE" {
 		t.Errorf("fourth:\n%s", fourth.raw)
 	}
@@ -217,9 +213,9 @@ func TestDialChallenged(t *testing.T) {
 	// A BYE is challenged too: by the trunk, and by a stranger (BR-167).
 	bye := make(chan error, 1)
 	go func() { bye <- r.d.Bye(context.Background(), Reason{}) }()
-	m := p.fresh("BYE", seen)
+	m := p.fresh("BYE")
 	p.respond(m, 407, "", "", ask)
-	m = p.fresh("BYE", seen)
+	m = p.fresh("BYE")
 	proves(t, m, "Proxy-Authorization", "a", "acct", "secret")
 	if m.get("CSeq") != "6 BYE" {
 		t.Errorf("BYE:\n%s", m.raw)
@@ -240,7 +236,7 @@ func TestNoCredentialsInbound(t *testing.T) {
 	c.ack(1, "")
 	d := wait(t, h.calls, "the call")
 	go d.Bye(context.Background(), Reason{})
-	p.respond(p.request("BYE"), 407, "", "", `Proxy-Authenticate: Digest realm="example.com",nonce="1"`)
+	p.respond(p.fresh("BYE"), 407, "", "", `Proxy-Authenticate: Digest realm="example.com",nonce="1"`)
 	for m := p.read(4 * testT1); m != nil; m = p.read(4 * testT1) {
 		if m.get("Proxy-Authorization") != "" {
 			t.Errorf("answered:\n%s", m.raw)
@@ -268,7 +264,7 @@ func TestDialRefused(t *testing.T) {
 	} {
 		p := listenPhone(t)
 		result := dial(t.Context(), b, trunkTo(p.addr), tt.o, nil)
-		p.respond(p.request("INVITE"), tt.code, "x", "", tt.extra...)
+		p.respond(p.fresh("INVITE"), tt.code, "x", "", tt.extra...)
 		p.request("ACK")
 		e := failed(t, result, tt.cause)
 		if e.Code != tt.code || !strings.Contains(e.Error(), tt.text) {
@@ -284,9 +280,8 @@ func TestDialRedirected(t *testing.T) {
 	b := start(t, quiet)
 	p := listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{Redirects: 1}, nil)
-	seen := map[string]bool{}
-	p.respond(p.fresh("INVITE", seen), 302, "x", "", "Contact: <mailto:x@example.net>, <tel:+1-555-0177>")
-	m := p.fresh("INVITE", seen)
+	p.respond(p.fresh("INVITE"), 302, "x", "", "Contact: <mailto:x@example.net>, <tel:+1-555-0177>")
+	m := p.fresh("INVITE")
 	if m.start != "INVITE sip:+15550177@example.com;user=phone SIP/2.0" || m.get("CSeq") != "2 INVITE" {
 		t.Errorf("redirected:\n%s", m.raw)
 	}
@@ -303,7 +298,7 @@ func TestDialForked(t *testing.T) {
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
 	d, inv, ack := answerCall(t, p, result)
 	p.respond(inv, 200, "t2", answerSDP, "Contact: <sip:second@"+p.addr+">")
-	ack2, bye := p.request("ACK"), p.request("BYE")
+	ack2, bye := p.request("ACK"), p.fresh("BYE")
 	if !strings.HasSuffix(ack2.get("To"), ";tag=t2") || !strings.HasSuffix(bye.get("To"), ";tag=t2") || !strings.HasPrefix(bye.start, "BYE sip:second@") ||
 		!strings.HasSuffix(ack.get("To"), ";tag=t1") || !strings.Contains(bye.get("Reason"), "elsewhere") {
 		t.Errorf("second:\n%s%s", ack2.raw, bye.raw)
@@ -319,7 +314,7 @@ func TestDialCancelled(t *testing.T) {
 	late := func(t *testing.T, p *phone, inv *msg) {
 		p.respond(inv, 200, "t1", answerSDP, "Contact: <sip:c@"+p.addr+">")
 		p.request("ACK")
-		p.reply(p.request("BYE"), 200)
+		p.reply(p.fresh("BYE"), 200)
 	}
 	for _, tt := range []struct {
 		name     string
@@ -332,8 +327,7 @@ func TestDialCancelled(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			rang := make(chan Progress, 1)
 			result := dial(ctx, b, trunkTo(p.addr), Outgoing{Progress: func(p Progress) { rang <- p }}, nil)
-			seen := map[string]bool{}
-			inv := p.fresh("INVITE", seen)
+			inv := p.fresh("INVITE")
 			if tt.alive {
 				p.respond(inv, 180, "t1", "")
 				wait(t, rang, "the ringing")
@@ -356,7 +350,7 @@ func TestDialCancelled(t *testing.T) {
 				}
 				p.respond(inv, 100, "", "")
 			}
-			c := p.fresh("CANCEL", seen)
+			c := p.fresh("CANCEL")
 			if c.get("Via") != inv.get("Via") || c.get("CSeq") != "1 CANCEL" || c.get("To") != inv.get("To") || strings.Fields(c.start)[1] != strings.Fields(inv.start)[1] {
 				t.Errorf("CANCEL:\n%s", c.raw)
 			}
@@ -377,12 +371,12 @@ func TestDialTimeouts(t *testing.T) {
 	p := listenPhone(t)
 	// It rings, and nobody answers; nor does anybody answer the CANCEL.
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{RingTimeout: 5 * testT1}, nil)
-	inv := p.request("INVITE")
+	inv := p.fresh("INVITE")
 	for range 2 * maxHeard { // more than would fit
 		p.respond(inv, 180, "t1", "")
 	}
 	failed(t, result, ErrRingTimeout)
-	p.request("CANCEL")
+	p.fresh("CANCEL")
 	eventually(t, "the end of the transaction", func() bool {
 		b.clients.mu.Lock()
 		defer b.clients.mu.Unlock()
@@ -403,19 +397,21 @@ func TestDialTimeouts(t *testing.T) {
 	trunk.Hosts = []string{l.Addr().String()}
 	result = dial(t.Context(), b, trunk, Outgoing{}, nil)
 	pt := acceptPhone(t, l)
-	pt.request("INVITE")
+	pt.fresh("INVITE")
 	pt.conn.Close()
 	failed(t, result, ErrTransport)
 	// The server stops.
-	result = dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
-	for m := p.request("INVITE"); ; m = p.request("INVITE") { // past the copies of those before
-		if p.respond(m, 180, "x", ""); m.get("Call-ID") != inv.get("Call-ID") && p.read(3*testT1) == nil {
-			break
-		}
+	rang := make(chan Progress, 1)
+	result = dial(t.Context(), b, trunkTo(p.addr), Outgoing{To: "last", Progress: func(p Progress) { rang <- p }}, nil)
+	m := p.fresh("INVITE")
+	for !strings.HasPrefix(m.start, "INVITE sip:last@") { // of those before
+		m = p.fresh("INVITE")
 	}
+	p.respond(m, 180, "x", "")
+	wait(t, rang, "the ringing")
 	b.stop()
 	failed(t, result, ErrShutdown)
-	p.request("CANCEL")
+	p.fresh("CANCEL")
 }
 
 // The next host is tried when one is dead or overloaded, and only then.
@@ -424,18 +420,18 @@ func TestDialFailover(t *testing.T) {
 	b := start(t, quiet)
 	dead, busy, good := listenPhone(t), listenPhone(t), listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(dead.addr, busy.addr, good.addr), Outgoing{}, nil)
-	inv := dead.request("INVITE")
-	busy.respond(busy.request("INVITE"), 503, "x", "")
+	inv := dead.fresh("INVITE")
+	busy.respond(busy.fresh("INVITE"), 503, "x", "")
 	d, _, _ := answerCall(t, good, result)
 	// What wakes up too late is told.
 	dead.respond(inv, 200, "t9", answerSDP, "Contact: <sip:c@"+dead.addr+">")
 	dead.request("ACK")
-	dead.reply(dead.request("BYE"), 200)
+	dead.reply(dead.fresh("BYE"), 200)
 	if d.Context().Err() != nil {
 		t.Error("the call is over")
 	}
 	result = dial(t.Context(), b, trunkTo(busy.addr, good.addr), Outgoing{}, nil)
-	busy.respond(busy.fresh("INVITE", map[string]bool{}), 486, "x", "")
+	busy.respond(busy.fresh("INVITE"), 486, "x", "")
 	if e := failed(t, result, nil); e.Code != 486 {
 		t.Error(e)
 	}
@@ -448,19 +444,19 @@ func TestDialRegistered(t *testing.T) {
 	trunk := trunkTo("127.0.0.1:1", p.addr)
 	trunk.Transport = "udp"
 	r := register(t, b, trunk)
-	m := p.request("REGISTER")
+	m := p.fresh("REGISTER")
 	p.respond(m, 401, "r", "", `WWW-Authenticate: Digest realm="odd realm",nonce="1",qop="auth"`)
-	p.respond(p.request("REGISTER"), 200, "r", "", "Expires: 600", "Service-Route: <sip:"+p.addr+";lr>")
+	p.respond(p.fresh("REGISTER"), 200, "r", "", "Expires: 600", "Service-Route: <sip:"+p.addr+";lr>")
 	eventually(t, "registered", func() bool { return r.State().Registered })
 	result := dial(t.Context(), b, trunk, Outgoing{}, nil)
-	inv := p.fresh("INVITE", map[string]bool{})
+	inv := p.fresh("INVITE")
 	if inv.get("Route") != "<sip:"+p.addr+";lr>" || inv.get("Authorization") != "" {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	// The registrar's realm is known by now.
 	p.respond(inv, 401, "x", "", `WWW-Authenticate: Digest realm="odd realm",nonce="2",qop="auth"`)
 	p.request("ACK")
-	inv = p.request("INVITE")
+	inv = p.fresh("INVITE")
 	proves(t, inv, "Authorization", "odd realm", "gw1", "secret")
 	p.respond(inv, 486, "x", "")
 	failed(t, result, nil)
@@ -476,7 +472,7 @@ func TestDialWithoutAnswer(t *testing.T) {
 	}{{answerSDP, "", nil, false}, {"", "", nil, true}, {"", answerSDP, errors.New("no codec"), true}} {
 		h := &script{answer: tt.err}
 		result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, h)
-		inv := p.request("INVITE")
+		inv := p.fresh("INVITE")
 		p.respond(inv, 183, "t1", tt.early)
 		p.respond(inv, 200, "t1", tt.body, "Contact: <sip:c@"+p.addr+">")
 		p.request("ACK")
@@ -487,7 +483,7 @@ func TestDialWithoutAnswer(t *testing.T) {
 			continue
 		}
 		failed(t, result, ErrNoAnswer)
-		bye := p.request("BYE")
+		bye := p.fresh("BYE")
 		if !strings.Contains(bye.get("Reason"), "cause=488") {
 			t.Errorf("BYE:\n%s", bye.raw)
 		}
@@ -505,7 +501,7 @@ func TestDialLarge(t *testing.T) {
 	}
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{Offer: []byte(big)}, nil)
 	pt := acceptPhone(t, l)
-	inv := pt.request("INVITE")
+	inv := pt.fresh("INVITE")
 	if inv.body != big || !strings.HasPrefix(inv.get("Via"), "SIP/2.0/TCP ") || !strings.Contains(inv.get("Contact"), "transport=udp") {
 		t.Errorf("INVITE:\n%.400s", inv.raw)
 	}
@@ -513,7 +509,7 @@ func TestDialLarge(t *testing.T) {
 	failed(t, result, nil)
 	l.Close() // no TCP there: over UDP then
 	result = dial(t.Context(), b, trunkTo(p.addr), Outgoing{Offer: []byte(big)}, nil)
-	inv = p.request("INVITE")
+	inv = p.fresh("INVITE")
 	if inv.body != big {
 		t.Errorf("%d bytes of %d", len(inv.body), len(big))
 	}

@@ -34,7 +34,7 @@ func TestOffer(t *testing.T) {
 	d, inv, ack := answerCall(t, p, result)
 
 	out := offer(t.Context(), d)
-	re := p.fresh("INVITE", map[string]bool{})
+	re := p.fresh("INVITE")
 	if re.get("CSeq") != "2 INVITE" || re.get("From") != inv.get("From") || re.get("To") != ack.get("To") || re.body != holdSDP ||
 		re.get("Contact") != inv.get("Contact") || re.start != "INVITE sip:callee@"+p.addr+" SIP/2.0" {
 		t.Errorf("re-INVITE:\n%s", re.raw)
@@ -53,17 +53,14 @@ func TestOffer(t *testing.T) {
 	if ack2.get("CSeq") != "2 ACK" || ack2.start != "ACK sip:callee@"+p.addr+" SIP/2.0" {
 		t.Errorf("ACK:\n%s", ack2.raw)
 	}
-	p.respond(re, 200, "", answerSDP)
-	if again := p.request("ACK"); again.raw != ack2.raw {
-		t.Errorf("ACK again:\n%s", again.raw)
-	}
+	p.copied(ack2, func() { p.respond(re, 200, "", answerSDP) })
 	if r := wait(t, out, "the answer"); r.err != nil || r.sdp != answerSDP {
 		t.Errorf("%+v", r)
 	}
 
 	// A refusal changes nothing.
 	out = offer(t.Context(), d)
-	re = p.request("INVITE")
+	re = p.fresh("INVITE")
 	if re.get("CSeq") != "3 INVITE" || re.start != "INVITE sip:moved@"+p.addr+" SIP/2.0" {
 		t.Errorf("second re-INVITE:\n%s", re.raw)
 	}
@@ -76,14 +73,14 @@ func TestOffer(t *testing.T) {
 	// Challenged by the trunk, and cancelled: what the peer says to that counts.
 	ctx, cancel := context.WithCancel(t.Context())
 	out = offer(ctx, d)
-	re = p.request("INVITE")
+	re = p.fresh("INVITE")
 	p.respond(re, 407, "", "", `Proxy-Authenticate: Digest realm="example.com",nonce="1"`)
 	p.request("ACK")
-	re = p.request("INVITE")
+	re = p.fresh("INVITE")
 	proves(t, re, "Proxy-Authorization", "example.com", "gw1", "secret")
 	p.respond(re, 100, "", "")
 	cancel()
-	c := p.request("CANCEL")
+	c := p.fresh("CANCEL")
 	p.reply(c, 200)
 	p.respond(re, 487, "", "")
 	p.request("ACK")
@@ -92,10 +89,10 @@ func TestOffer(t *testing.T) {
 	}
 	// The peer has lost the call.
 	out = offer(t.Context(), d)
-	re = p.request("INVITE")
+	re = p.fresh("INVITE")
 	p.respond(re, 481, "", "")
 	p.request("ACK")
-	p.reply(p.request("BYE"), 200)
+	p.reply(p.fresh("BYE"), 200)
 	if r := wait(t, out, "the end"); r.err != ErrGone {
 		t.Errorf("%+v", r)
 	}
@@ -117,14 +114,14 @@ func TestGlare(t *testing.T) {
 	d := wait(t, h.calls, "the call")
 	wait(t, d.Confirmed(), "the ACK")
 	out := offer(t.Context(), d)
-	re := p.request("INVITE")
+	re := p.fresh("INVITE")
 	if re.get("CSeq") != "1 INVITE" || re.get("From") != c.ok.get("To") || re.get("To") != c.inv.from {
 		t.Errorf("re-INVITE:\n%s", re.raw)
 	}
 	p.respond(re, 491, "", "")
 	p.request("ACK")
 	began := time.Now()
-	re = p.request("INVITE")
+	re = p.fresh("INVITE")
 	if took := time.Since(began); took > 2500*time.Millisecond {
 		t.Errorf("after %v", took)
 	}

@@ -81,16 +81,36 @@ func (p *phone) respond(m *msg, code int, tag, body string, extra ...string) {
 	p.write(b.String())
 }
 
-// fresh reads the next request with the method that is not a copy.
-func (p *phone) fresh(method string, seen map[string]bool) *msg {
+// fresh reads the next request with the method that is not a copy of one that it
+// returned before.
+func (p *phone) fresh(method string) *msg {
 	p.t.Helper()
+	if p.seen == nil {
+		p.seen = make(map[string]bool)
+	}
 	for {
 		m := p.request(method)
-		if key := m.get("Via") + m.get("CSeq"); !seen[key] {
-			seen[key] = true
+		if key := m.get("Via") + m.get("CSeq"); !p.seen[key] {
+			p.seen[key] = true
 			return m
 		}
 	}
+}
+
+// copied sends a copy of a 2xx, more when it comes while the ACK of the first is
+// still being noted down, and expects a copy of the ACK.
+func (p *phone) copied(ack *msg, send func()) {
+	p.t.Helper()
+	for range 50 {
+		send()
+		if m := p.read(5 * testT1); m != nil && m.method == "ACK" {
+			if m.raw != ack.raw {
+				p.t.Errorf("not a copy:\n%s", m.raw)
+			}
+			return
+		}
+	}
+	p.t.Error("no ACK for a copy")
 }
 
 // proves checks the credentials of a request for a realm as a server would.

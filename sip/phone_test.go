@@ -152,9 +152,10 @@ func (s *script) Info(kind string, b []byte) bool { s.note("info:%s", b); return
 type phone struct {
 	t    *testing.T
 	conn net.Conn
-	rd   *bufio.Reader // over TCP
-	via  string        // transport
-	addr string        // its own
+	rd   *bufio.Reader   // over TCP
+	via  string          // transport
+	addr string          // its own
+	seen map[string]bool // requests that fresh has returned
 }
 
 func dialPhone(t *testing.T, network string, to netip.AddrPort) *phone {

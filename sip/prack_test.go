@@ -241,14 +241,13 @@ func TestDialPRACK(t *testing.T) {
 	p := listenPhone(t)
 	heard := make(chan Progress, 8)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{Progress: func(p Progress) { heard <- p }}, nil)
-	seen := map[string]bool{}
-	inv := p.fresh("INVITE", seen)
+	inv := p.fresh("INVITE")
 	if !strings.Contains(inv.raw, "Supported: 100rel, timer\r\n") {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	contact, route := "Contact: <sip:early@"+p.addr+">", "Record-Route: <sip:"+p.addr+";lr>"
 	p.respond(inv, 180, "t1", "", "Require: 100rel", "RSeq: 7", contact, route)
-	first := p.fresh("PRACK", seen)
+	first := p.fresh("PRACK")
 	if first.get("RAck") != "7 1 INVITE" || first.get("CSeq") != "2 PRACK" || first.start != "PRACK sip:early@"+p.addr+" SIP/2.0" ||
 		first.get("Route") != "<sip:"+p.addr+";lr>" || !strings.HasSuffix(first.get("To"), ";tag=t1") {
 		t.Errorf("PRACK:\n%s", first.raw)
@@ -258,7 +257,7 @@ func TestDialPRACK(t *testing.T) {
 	p.respond(inv, 183, "t1", answerSDP, "Require: 100rel", "RSeq: 9", contact, route)     // 8 is missing
 	p.respond(inv, 183, "t1", answerSDP, "Require: 100rel", "RSeq: seven", contact, route) // nonsense
 	p.respond(inv, 183, "t1", answerSDP, "Require: 100rel", "RSeq: 8", contact, route)
-	second := p.fresh("PRACK", seen)
+	second := p.fresh("PRACK")
 	if second.get("RAck") != "8 1 INVITE" || second.get("CSeq") != "3 PRACK" {
 		t.Errorf("second PRACK:\n%s", second.raw)
 	}
@@ -280,7 +279,7 @@ func TestDialPRACK(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	go r.d.Bye(context.Background(), Reason{})
-	bye := p.fresh("BYE", seen)
+	bye := p.fresh("BYE")
 	if bye.get("CSeq") != "4 BYE" {
 		t.Errorf("BYE:\n%s", bye.raw)
 	}

@@ -39,9 +39,8 @@ func TestRegister(t *testing.T) {
 	b := start(t, quiet)
 	p := listenPhone(t)
 	r := register(t, b, trunkTo(p.addr))
-	seen := map[string]bool{}
 
-	first := p.fresh("REGISTER", seen)
+	first := p.fresh("REGISTER")
 	if first.start != "REGISTER sip:example.com SIP/2.0" || !strings.HasPrefix(first.get("From"), "<sip:gw1@example.com>;tag=") ||
 		first.get("To") != "<sip:gw1@example.com>" || first.get("Authorization") != "" || first.get("Expires") != "3600" {
 		t.Errorf("first:\n%s", first.raw)
@@ -52,7 +51,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("Contact %q", contact)
 	}
 	p.respond(first, 401, "r", "", challengeA)
-	second := p.fresh("REGISTER", seen)
+	second := p.fresh("REGISTER")
 	if nonce, count := proves(t, second, "Authorization", "example.com", "gw1", "secret"); nonce != "A" || count != "00000001" {
 		t.Errorf("nonce %s count %s", nonce, count)
 	}
@@ -71,7 +70,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("%d log lines", n)
 	}
 
-	refresh := p.fresh("REGISTER", seen)
+	refresh := p.fresh("REGISTER")
 	if nonce, count := proves(t, refresh, "Authorization", "example.com", "gw1", "secret"); nonce != "A" || count != "00000002" {
 		t.Errorf("nonce %s count %s", nonce, count)
 	}
@@ -79,12 +78,12 @@ func TestRegister(t *testing.T) {
 		t.Error("refreshed too late")
 	}
 	p.respond(refresh, 401, "r", "", challengeB) // not called stale
-	again := p.fresh("REGISTER", seen)
+	again := p.fresh("REGISTER")
 	if nonce, count := proves(t, again, "Authorization", "example.com", "gw1", "secret"); nonce != "B" || count != "00000001" {
 		t.Errorf("nonce %s count %s", nonce, count)
 	}
 	p.respond(again, 401, "r", "", challengeC)
-	last := p.fresh("REGISTER", seen)
+	last := p.fresh("REGISTER")
 	if nonce, count := proves(t, last, "Authorization", "example.com", "gw1", "secret"); nonce != "C" || count != "00000001" {
 		t.Errorf("nonce %s count %s", nonce, count)
 	}
@@ -92,7 +91,7 @@ func TestRegister(t *testing.T) {
 	eventually(t, "refreshed", func() bool { return r.State().Attempts == 2 && r.State().Code == 200 })
 
 	result := leave(t, r)
-	bye := p.fresh("REGISTER", seen)
+	bye := p.fresh("REGISTER")
 	if !strings.HasSuffix(bye.get("Contact"), ";expires=0") || bye.get("Expires") != "0" {
 		t.Errorf("unregister:\n%s", bye.raw)
 	}
@@ -135,10 +134,9 @@ func TestRegisterRefusals(t *testing.T) {
 				tt.change(&trunk)
 			}
 			r := register(t, b, trunk)
-			seen := map[string]bool{}
 			for range 2 { // it tries again by itself
 				for _, a := range tt.answers {
-					m := p.fresh("REGISTER", seen)
+					m := p.fresh("REGISTER")
 					code := 0
 					for _, c := range a[0] {
 						code = 10*code + int(c-'0')
@@ -166,9 +164,8 @@ func TestRegisterInterval(t *testing.T) {
 	trunk := trunkTo(p.addr)
 	trunk.Expires = time.Minute
 	r := register(t, b, trunk)
-	seen := map[string]bool{}
-	p.respond(p.fresh("REGISTER", seen), 423, "r", "", "Min-Expires: 600")
-	m := p.fresh("REGISTER", seen)
+	p.respond(p.fresh("REGISTER"), 423, "r", "", "Min-Expires: 600")
+	m := p.fresh("REGISTER")
 	if m.get("Expires") != "600" || m.get("CSeq") != "2 REGISTER" {
 		t.Errorf("again:\n%s", m.raw)
 	}
@@ -202,22 +199,21 @@ func TestRegistrarFailover(t *testing.T) {
 		}
 	})
 	r := register(t, b, trunkTo("sip.example.com", "c.example.com:"+good.addr[10:], "127.0.0.1:"+good.addr[10:]))
-	seen := map[string]bool{}
-	dead.fresh("REGISTER", seen)
-	p := busy.fresh("REGISTER", seen)
+	dead.fresh("REGISTER")
+	p := busy.fresh("REGISTER")
 	busy.respond(p, 503, "r", "", "Retry-After: 5")
-	m := good.fresh("REGISTER", seen)
+	m := good.fresh("REGISTER")
 	good.respond(m, 200, "r", "", "Expires: 1")
 	eventually(t, "registered", func() bool { return r.State().Registered })
 	if got := r.State().Registrar; got != good.addr {
 		t.Errorf("registered at %s", got)
 	}
 	// The refresh goes to the one that took us.
-	again := good.fresh("REGISTER", seen)
+	again := good.fresh("REGISTER")
 	good.respond(again, 503, "r", "", "Retry-After: 1 (busy)")
 	// Of those that are left one is dead; after it Retry-After holds, not the
 	// backoff.
-	busy.respond(busy.fresh("REGISTER", seen), 480, "r", "")
+	busy.respond(busy.fresh("REGISTER"), 480, "r", "")
 	eventually(t, "the failure", func() bool { return r.State().Failures == 1 })
 	if next := time.Until(r.State().Next); next < 500*time.Millisecond {
 		t.Errorf("again in %v", next)
@@ -241,7 +237,7 @@ func TestRegisterConnectionLost(t *testing.T) {
 	r := register(t, b, trunk)
 	for range 2 {
 		p := acceptPhone(t, l)
-		m := p.request("REGISTER")
+		m := p.fresh("REGISTER")
 		if !strings.Contains(m.get("Contact"), b.tcp.String()+";transport=tcp") {
 			t.Errorf("Contact %q", m.get("Contact"))
 		}
@@ -263,9 +259,9 @@ func TestRegisterConnectionLost(t *testing.T) {
 		}
 	}
 	p := acceptPhone(t, l)
-	p.request("REGISTER")
+	p.fresh("REGISTER")
 	result := leave(t, r)
-	m := p.request("REGISTER") // begun, so it is taken back
+	m := p.fresh("REGISTER") // begun, so it is taken back
 	if m.get("Expires") != "0" {
 		t.Errorf("not taken back:\n%s", m.raw)
 	}
@@ -289,7 +285,7 @@ func TestRegisterConnectionAlwaysLost(t *testing.T) {
 	began := time.Now()
 	for range 3 {
 		p := acceptPhone(t, l)
-		p.respond(p.request("REGISTER"), 200, "r", "", "Expires: 600")
+		p.respond(p.fresh("REGISTER"), 200, "r", "", "Expires: 600")
 		p.conn.Close()
 	}
 	if took := time.Since(began); took < 18*testT1 {
@@ -305,13 +301,12 @@ func TestRegisterProbe(t *testing.T) {
 	trunk := trunkTo(p.addr)
 	trunk.Probe, trunk.KeepAlive = true, 2*testT1
 	r := register(t, b, trunk)
-	seen := map[string]bool{}
-	p.respond(p.fresh("REGISTER", seen), 200, "r", "")
-	p.respond(p.fresh("OPTIONS", seen), 200, "o", "")
-	p.respond(p.fresh("OPTIONS", seen), 401, "o", "", challengeA) // an answer all the same
-	p.fresh("OPTIONS", seen)
+	p.respond(p.fresh("REGISTER"), 200, "r", "")
+	p.respond(p.fresh("OPTIONS"), 200, "o", "")
+	p.respond(p.fresh("OPTIONS"), 401, "o", "", challengeA) // an answer all the same
+	p.fresh("OPTIONS")
 	eventually(t, "the loss", func() bool { return !r.State().Registered })
-	if m := p.fresh("REGISTER", seen); m.get("Expires") != "3600" {
+	if m := p.fresh("REGISTER"); m.get("Expires") != "3600" {
 		t.Errorf("again:\n%s", m.raw)
 	}
 }
@@ -337,7 +332,7 @@ func TestRegisterOverTLS(t *testing.T) {
 	trunk.Transport, trunk.TLS = "tls", a.files("gw1")
 	r := register(t, b, trunk)
 	p := acceptPhone(t, l)
-	m := p.request("REGISTER")
+	m := p.fresh("REGISTER")
 	if got := wait(t, sni, "the SNI"); got != "sip.example.com" {
 		t.Errorf("SNI %q", got)
 	}
@@ -381,7 +376,7 @@ func TestCallByRegistration(t *testing.T) {
 	})
 	p := listenPhone(t)
 	r := register(t, b, trunkTo(p.addr))
-	m := p.request("REGISTER")
+	m := p.fresh("REGISTER")
 	p.respond(m, 200, "r", "", "Expires: 600")
 	eventually(t, "registered", func() bool { return r.State().Registered })
 	elsewhere := r.Trunk()

@@ -88,7 +88,7 @@ func TestSessionTimerRefreshedByPeer(t *testing.T) {
 		t.Errorf("422:\n%s", m.raw)
 	}
 	p.send(ackOf(re, m))
-	bye := p.request("BYE")
+	bye := p.fresh("BYE")
 	if took := time.Since(began); took < 4*time.Second || !strings.Contains(bye.get("Reason"), "Session timer") {
 		t.Errorf("after %v: %s", took, bye.get("Reason"))
 	}
@@ -101,14 +101,13 @@ func TestSessionTimerRefreshedByUs(t *testing.T) {
 	b := start(t, quiet, shortTimer)
 	p := listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
-	seen := map[string]bool{}
-	inv := p.fresh("INVITE", seen)
+	inv := p.fresh("INVITE")
 	if inv.get("Session-Expires") != "3" || inv.get("Min-SE") != "2" || inv.get("Supported") != "100rel, timer" {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	p.respond(inv, 422, "x", "", "Min-SE: 4")
 	p.request("ACK")
-	inv = p.fresh("INVITE", seen)
+	inv = p.fresh("INVITE")
 	if inv.get("Session-Expires") != "4" || inv.get("Min-SE") != "4" || inv.get("CSeq") != "2 INVITE" {
 		t.Errorf("second INVITE:\n%s", inv.raw)
 	}
@@ -116,27 +115,27 @@ func TestSessionTimerRefreshedByUs(t *testing.T) {
 	began := time.Now()
 	p.request("ACK")
 	d := wait(t, result, "Dial").d
-	up := p.fresh("UPDATE", seen)
+	up := p.fresh("UPDATE")
 	if took := time.Since(began); took < 900*time.Millisecond || up.get("Session-Expires") != "2;refresher=uac" || up.body != "" || up.get("CSeq") != "3 UPDATE" {
 		t.Errorf("UPDATE after %v:\n%s", took, up.raw)
 	}
 	p.respond(up, 422, "", "", "Min-SE: 3")
-	up = p.fresh("UPDATE", seen)
+	up = p.fresh("UPDATE")
 	if up.get("Session-Expires") != "3;refresher=uac" {
 		t.Errorf("UPDATE:\n%s", up.raw)
 	}
 	p.respond(up, 200, "", "", "Session-Expires: 2;refresher=uac")
 	// It does not take UPDATE after all: a re-INVITE with what is in force.
-	p.respond(p.fresh("UPDATE", seen), 501, "", "")
-	re := p.fresh("INVITE", seen)
+	p.respond(p.fresh("UPDATE"), 501, "", "")
+	re := p.fresh("INVITE")
 	if re.body != offerSDP || re.get("Session-Expires") != "2;refresher=uac" {
 		t.Errorf("re-INVITE:\n%s", re.raw)
 	}
 	p.respond(re, 200, "", answerSDP, "Session-Expires: 2;refresher=uac")
 	p.request("ACK")
 	// And then it is gone.
-	p.fresh("INVITE", seen)
-	p.reply(p.fresh("BYE", seen), 200)
+	p.fresh("INVITE")
+	p.reply(p.fresh("BYE"), 200)
 	ended(t, d, ErrGone)
 }
 
@@ -186,7 +185,7 @@ func TestSessionTimerAfterTheEnd(t *testing.T) {
 	c.ack(1, "")
 	d := wait(t, h.calls, "the call")
 	go d.Bye(context.Background(), Reason{})
-	p.reply(p.request("BYE"), 200)
+	p.reply(p.fresh("BYE"), 200)
 	d.mu.Lock()
 	d.startTimer(session{interval: 2 * time.Second, ours: true})
 	if d.clock != nil {
