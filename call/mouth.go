@@ -135,7 +135,7 @@ func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
 		return err
 	}
 	// A long pcm is taken in pieces, so that the buffer stays small.
-	for piece := m.sayRate / 10; len(pcm) > 0; {
+	for piece := m.sayRate / 50; len(pcm) > 0; {
 		n := min(piece, len(pcm))
 		m.say.in += uint64(n)
 		m.say.pcm = m.say.rate.Process(m.say.pcm, pcm[:n])
