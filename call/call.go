@@ -74,6 +74,9 @@ type Call struct {
 	digits   atomic.Uint64
 	freed    sync.Once
 	ran      bool
+
+	stopWatch func()
+	gone      chan struct{} // closed when the agent has returned
 }
 
 func newCall(ctx context.Context, s *Server, inv *sip.Invite) *Call {
@@ -213,43 +216,41 @@ func (c *Call) open(opener agent.Opener) error {
 	return nil
 }
 
-// run lives the call until it is over, and hangs up.
-func (c *Call) run() {
+// start lets the call live: from here on it needs one goroutine, the agent's, and
+// one more for its end.
+func (c *Call) start() {
 	c.ran = true
 	setup := c.answered.Sub(c.began)
 	c.server.parts.Observer.CallStarted(Started{CallID: c.id, SessionID: c.sessionID, Codec: c.codec, Setup: setup})
 	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
 		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.codec), zap.Duration("setup", setup))
+	c.stopWatch = c.watch()
+	c.gone = make(chan struct{})
+	// The peer's port may belong to another call of its once the dialog is over:
+	// nothing more is sent, however long the agent takes to leave.
+	context.AfterFunc(c.dialog.Context(), c.rtp.Close)
+	context.AfterFunc(c.ctx, c.conclude)
+	go c.live()
+}
 
-	stopDialog := context.AfterFunc(c.dialog.Context(), func() {
-		c.end(context.Cause(c.dialog.Context()))
-		// The peer's port may belong to another call of its by now: nothing more is
-		// sent, however long the agent takes to leave.
-		c.rtp.Close()
-	})
-	defer stopDialog()
-	stopWatchdogs := c.watch()
-	defer stopWatchdogs()
-
-	gone := make(chan struct{})
-	var result, fault error
-	go func() {
-		defer close(gone)
-		result = c.runAgent(c.ctx)
-	}()
-	select {
-	case <-gone:
-		if result != nil && c.ctx.Err() == nil {
-			fault = result
-			c.end(result)
-		} else {
-			c.end(errAgentDone)
-		}
-	case <-c.ctx.Done():
+// live runs the agent; when it returns the call is over.
+func (c *Call) live() {
+	defer close(c.gone)
+	if err := c.runAgent(c.ctx); err != nil {
+		c.end(&agentError{err}) // which says nothing when the call was over before
+		return
 	}
+	c.end(errAgentDone)
+}
+
+// conclude hangs up, waits for the agent and writes the record. It runs once, on a
+// goroutine of its own, when the call's context is done.
+func (c *Call) conclude() {
+	c.stopWatch()
 	c.hangUp()
-	c.leave(gone)
-	c.finish(fault)
+	c.leave()
+	c.finish()
+	c.server.release(c)
 }
 
 // runAgent runs the agent; its panic is a fault of this call only.
@@ -279,11 +280,11 @@ func (c *Call) hangUp() {
 }
 
 // leave waits for the agent, within bounds, and takes the call off the wheel.
-func (c *Call) leave(gone <-chan struct{}) {
+func (c *Call) leave() {
 	timer := time.NewTimer(c.server.cfg.EndTimeout)
 	defer timer.Stop()
 	select {
-	case <-gone:
+	case <-c.gone:
 	case <-timer.C:
 		c.log.Error("agent does not return from Run; going on without it", zap.Duration("waited", c.server.cfg.EndTimeout))
 	}

@@ -316,7 +316,8 @@ func TestDigitsBesideOpus(t *testing.T) { // BR-007
 		if w := m.ear.jitter.Stats(); w.Lost != 0 {
 			t.Errorf("digits count as lost sound: %+v", w)
 		}
-		// The audio goes over to G.711, and the events to its clock.
+		// The audio goes over to G.711, and the events to its clock; what the wheel
+		// has not seen of the last press is of that press still.
 		m.pending.Store(m.offer(t, g711.PCMU(), 20*time.Millisecond))
 		time.Sleep(20 * time.Millisecond)
 		event = m.nego.now.accept.events[0]
@@ -324,6 +325,18 @@ func TestDigitsBesideOpus(t *testing.T) { // BR-007
 		press(8000)
 		if got := l.count(agent.Digit); got != 5 {
 			t.Errorf("%d digits after 5 presses", got)
+		}
+		// A key that is down while an offer comes is one key.
+		ts := m.peer.Timestamp
+		for i := range byte(10) {
+			if i == 5 {
+				m.pending.Store(m.offer(t, codec, 20*time.Millisecond))
+			}
+			m.peer.SendAs(m.nego.now.accept.events[0], false, ts, []byte{7, 10, 4, 160 + i})
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got := l.count(agent.Digit); got != 6 {
+			t.Errorf("%d digits after 6 presses, one of them across an offer", got)
 		}
 		m.leave(t)
 	})

@@ -70,6 +70,7 @@ type earCounts struct {
 // use makes the ear decode as l says; the wheel calls it between two packets.
 func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) error {
 	e.accept, e.digits = a, digits
+	digits.SetClock(l.codec.ClockRate) // timestamps are the stream's, whatever clock events are said to have
 	if e.line == l {
 		return nil
 	}

@@ -153,7 +153,11 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 		c.jitter = jitter.New(jitter.Config{ClockRate: codec.ClockRate, Min: n.cfg.JitterMin, Max: n.cfg.JitterMax, Depth: jitterDepth,
 			MaxPacket: jitterPacket, Duration: codec.Duration})
 	}
-	c.digits = dtmf.NewDecoder(codec.ClockRate) // timestamps are the stream's, whatever events are said to have
+	if n.now != nil {
+		c.digits = n.now.digits // a key may be down
+	} else {
+		c.digits = dtmf.NewDecoder(codec.ClockRate)
+	}
 	c.accept = accept{hasEvt: m.Events, events: [2]uint8{m.RecvEventPT, m.SendEventPT}}
 	c.flow = rtp.Flow{
 		Peer: m.Peer, Send: m.Send, Recv: m.Recv,

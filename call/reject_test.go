@@ -50,7 +50,8 @@ func TestEveryCauseHasItsWords(t *testing.T) {
 		{errMaxDuration, CauseMaxDuration, 102},
 		{errShutdown, CauseShutdown, 41},
 		{fmt.Errorf("dialog: %w", sip.ErrNoACK), CauseNoACK, 102},
-		{errors.New("agent panicked"), CauseFault, 41},
+		{errors.New("wheel dropped it"), CauseFault, 41},
+		{&agentError{context.Canceled}, CauseFault, 41},
 	}
 	for _, tc := range cases {
 		if cause, q850 := causeOf(tc.err); cause != tc.cause || q850 != tc.q850 {

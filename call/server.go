@@ -116,19 +116,26 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Handle takes one INVITE from there to the end of its call. It is a sip.Handler.
+// Handle takes one INVITE and returns when its call is up or refused. It is a
+// sip.Handler.
 func (s *Server) Handle(ctx context.Context, inv *sip.Invite) {
 	c, err := s.admit(ctx, inv)
 	if err != nil {
 		s.refuse(inv, err)
 		return
 	}
-	defer s.release(c)
+	up := false
+	defer func() { // also when an agent's Open panics, which sip recovers from
+		if !up {
+			s.release(c)
+		}
+	}()
 	if err := c.setUp(); err != nil {
 		s.refuse(inv, err)
 		return
 	}
-	c.run()
+	up = true
+	c.start()
 }
 
 // admit makes the call if there is a place for it.

@@ -13,14 +13,14 @@ import (
 
 // finish writes the one record of the call: to the observer, the journal and the
 // log.
-func (c *Call) finish(fault error) {
-	r := c.record(fault)
+func (c *Call) finish() {
+	r := c.record()
 	c.server.parts.Observer.CallEnded(r)
 	if c.server.journal != nil {
 		c.server.journal.end(r)
 	}
 	s := r.Stats
-	c.log.Info("call ended", zap.String("cause", r.Cause), zap.NamedError("err", fault),
+	c.log.Info("call ended", zap.String("cause", r.Cause), zap.String("err", r.Error),
 		zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer),
 		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
 		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
@@ -34,15 +34,16 @@ func (c *Call) finish(fault error) {
 
 // record gathers the figures. The call has left the wheel: its counters are ours
 // to read.
-func (c *Call) record(fault error) Record {
-	cause, _ := causeOf(context.Cause(c.ctx))
+func (c *Call) record() Record {
+	why := context.Cause(c.ctx)
+	cause, _ := causeOf(why)
 	r := Record{
 		CallID: c.id, SIPCallID: c.inv.CallID(), SessionID: c.sessionID, ResourceID: c.caller.ResourceID,
 		Direction: "inbound", Called: c.called, Peer: c.inv.Source().String(), Codec: c.line.codec.Name,
 		Began: c.began, Answered: c.answered, Ended: time.Now(), Cause: cause,
 	}
-	if fault != nil {
-		r.Error = fault.Error()
+	if cause == CauseFault {
+		r.Error = why.Error()
 	}
 	sent, waited := c.rtp.Stats(), c.ear.jitter.Stats()
 	told := sent.Reports

@@ -82,6 +82,13 @@ func (w *mediaWatch) stop() {
 	}
 }
 
+// agentError is the error with which an agent ended its call. Whatever it wraps,
+// such as a context of the agent's own, it is the agent's fault.
+type agentError struct{ err error }
+
+func (e *agentError) Error() string { return "call: agent: " + e.err.Error() }
+func (e *agentError) Unwrap() error { return e.err }
+
 // causes is the one table from why a call's context ended to the record's cause
 // and the Reason of our BYE (RFC 3326; the causes are those of Q.850).
 var causes = []struct {
@@ -101,6 +108,10 @@ var causes = []struct {
 
 // causeOf is the record's cause for a context's, and the Q.850 cause for a BYE.
 func causeOf(err error) (cause string, q850 int) {
+	var fault *agentError
+	if errors.As(err, &fault) {
+		return CauseFault, 41
+	}
 	for _, c := range causes {
 		if errors.Is(err, c.err) {
 			return c.cause, c.q850
