@@ -66,7 +66,7 @@ unit: ## all tests, with the race detector and the coverage floors
 
 nocgo: ## build and test what there is without cgo
 	CGO_ENABLED=0 $(GO) build -o out/sip-server-nocgo ./cmd/sip-server
-	CGO_ENABLED=0 $(GO) test -json -timeout 10m ./cmd/sip-server ./config | $(GO) run ./test/tally
+	CGO_ENABLED=0 $(GO) test -json -timeout 10m ./cmd/sip-server ./config ./call ./media/opus | $(GO) run ./test/tally
 
 suites: build ## SIPp scenarios and real telephones against the server
 	@mkdir -p out

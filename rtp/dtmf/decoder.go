@@ -42,6 +42,10 @@ type press struct {
 // NewDecoder makes a decoder for events with the given timestamp clock in Hz.
 func NewDecoder(clockRate int) *Decoder { return &Decoder{rate: int64(clockRate)} }
 
+// SetClock changes the timestamp clock, in Hz, as a new codec does. The presses so
+// far stay known.
+func (d *Decoder) SetClock(clockRate int) { d.rate = int64(clockRate) }
+
 // Reset forgets all presses: call it for a new SSRC (rtp.Packet.Resync).
 func (d *Decoder) Reset() { *d = Decoder{rate: d.rate} }
 
