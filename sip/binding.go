@@ -1,6 +1,8 @@
 package sip
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,30 +67,31 @@ func retryAfter(m *message) time.Duration { return headerSeconds(m.get("retry-af
 // Request-URI, whatever the host is, or else it came from the registrar for the
 // registered user. nil: none. It says where a call belongs, and authenticates
 // nobody.
-func (i *Invite) Registration() *Registration {
-	i.s.mu.Lock()
-	lines := make([]*Registration, 0, len(i.s.lines))
-	for _, r := range i.s.lines {
-		lines = append(lines, r)
-	}
-	i.s.mu.Unlock()
-	for _, r := range lines {
-		if i.uri.Params["line"] == r.line {
-			return r
-		}
-	}
-	var found *Registration
+func (i *Invite) Registration() *Registration { return i.reg }
+
+// registrationOf finds the registration that an INVITE came by. home says that it
+// came from the registrar's address.
+func (s *Server) registrationOf(m *message, uri URI) (found *Registration, home bool) {
+	s.mu.Lock()
+	lines := slices.Collect(maps.Values(s.lines))
+	s.mu.Unlock()
+	best := 0
 	for _, r := range lines {
 		to, ok := r.link.settled()
-		if !ok || to.addr.Addr() != i.m.flow.remote.Addr() {
-			continue
+		here := ok && to.addr.Addr() == m.flow.remote.Addr()
+		user := r.link.t.User
+		fits := 0
+		switch {
+		case uri.Params["line"] == r.line:
+			fits = 3
+		case here && (uri.User == user || m.to.URI.User == user):
+			fits = 2
+		case here: // another number of the same trunk
+			fits = 1
 		}
-		if user := r.link.t.User; i.uri.User == user || i.m.to.URI.User == user {
-			return r
-		}
-		if found == nil || found.link.t.Name > r.link.t.Name {
-			found = r // another number of the same trunk
+		if fits > best || fits > 0 && fits == best && r.link.t.Name < found.link.t.Name {
+			found, home, best = r, here, fits
 		}
 	}
-	return found
+	return found, home
 }

@@ -297,6 +297,9 @@ func (s *Server) receiveResponse(m *message) {
 // cannot be used.
 func (m *message) readResponse() bool {
 	var err error
+	if m.checkSize() != nil {
+		return false
+	}
 	if m.via, err = parseVia(m.all("via")); err != nil || m.fault != nil {
 		return false
 	}

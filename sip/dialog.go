@@ -2,6 +2,7 @@ package sip
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,11 +49,12 @@ type Dialog struct {
 	id  string
 	key dialogKey
 
-	from, to  string   // of requests of ours, with tags
-	contact   string   // of ours
-	link      *link    // the trunk that we called through; nil for calls that came in
-	caller    bool     // the Call-ID is ours
-	routes    []string // the route set, each in brackets
+	from, to  string     // of requests of ours, with tags
+	contact   string     // of ours
+	link      *link      // the trunk that the call goes through, nil without
+	trunk     netip.Addr // of it: only there challenges are answered
+	caller    bool       // the Call-ID is ours
+	routes    []string   // the route set, each in brackets
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	confirmed chan struct{}

@@ -31,7 +31,21 @@
 // (RFC 3261 section 8.2.7). TCP connections: Config.MaxConnections, each with one
 // message buffer of Config.MaxMessage, a deadline for an unfinished message and
 // one for idling without a call. Requests waiting in a dialog: queueLength.
-// What is left for the trunk layer: rates per source and access lists belong
-// in front of receive, where the address of the peer is known and nothing has
-// been parsed.
+// What is left for the layer above: rates per source and access lists belong in
+// front of receive, where the address of the peer is known and nothing has been
+// parsed. Outgoing calls are not counted here.
+//
+// Trunks. A Trunk is a value; Server.Register and Server.Dial take it, and what is
+// learned about it (its nonces, its realms, where it answers, the way it wants calls
+// to take) is kept under its name. A password is worth guessing, and a digest is
+// enough to guess it from, so a challenge is only answered when the request went to
+// an address of the trunk and the realm is the trunk's: one that is configured, the
+// trunk's own name, or one that its registrar used. The Contact that is registered
+// has a line parameter of its own: by that our binding is known among others, and
+// the registration that a call comes by, whatever the host of its Request-URI is.
+//
+// A call of ours lives by the callbacks of its INVITE's transaction (leg.go), so
+// that whoever called may go away: an answer that comes late, or from a second
+// phone, is acknowledged and ended by itself. Once answered it is a Dialog like any
+// other; offers, session timers and BYE know no difference but whose the Call-ID is.
 package sip

@@ -24,6 +24,7 @@ type Invite struct {
 	tx   *serverTx
 	d    *Dialog
 	uri  URI
+	reg  *Registration
 	mu   sync.Mutex
 	keep *time.Timer
 	rang bool
@@ -55,6 +56,10 @@ func (s *Server) receiveInvite(m *message) {
 	tag := newID()
 	i.d = s.newDialog(m, i.id, tag)
 	i.d.invite, i.d.prack = i, i.prack
+	reg, home := s.registrationOf(m, i.uri)
+	if i.reg = reg; home {
+		i.d.link, i.d.trunk = reg.link, m.flow.remote.Addr()
+	}
 	i.tx = s.newTx(m, tag)
 	i.tx.onCancel = func() { i.finish(487, nil, ErrCancelled) }
 	if !s.begin(m, i.tx, s.cfg.MaxTransactions) {

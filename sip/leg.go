@@ -24,6 +24,7 @@ const largestUDP = 1300
 type leg struct {
 	c       *dialling
 	request request
+	timer   sessionOffer // that it asks for
 	contact string
 	tx      *clientTx
 	wake    chan struct{}
@@ -46,7 +47,7 @@ func (c *dialling) send(ctx context.Context, f *flow) (*leg, error) {
 		return nil, err
 	}
 	c.cseq++
-	l := &leg{c: c, wake: make(chan struct{}, 1), dialogs: make(map[string]*Dialog), answered: make(map[string]bool),
+	l := &leg{c: c, timer: c.timer, wake: make(chan struct{}, 1), dialogs: make(map[string]*Dialog), answered: make(map[string]bool),
 		acks: make(map[string]func()), sdp: make(map[string][]byte), rseq: make(map[string]uint32)}
 	l.contact = contactOf(f, c.link.t.User, false)
 	if u, err := ParseURI(c.uri); err == nil && u.Scheme == "sips" {
@@ -257,6 +258,7 @@ func (s *Server) newCall(l *leg, m *message) *Dialog {
 		confirmed:  make(chan struct{}),
 		handler:    l.c.dh,
 		link:       l.c.link,
+		trunk:      l.tx.to.Addr(),
 		caller:     true,
 		contact:    l.contact,
 		flow:       m.flow,
@@ -275,8 +277,9 @@ func (s *Server) newCall(l *leg, m *message) *Dialog {
 func (d *Dialog) setRoute(m *message) {
 	d.routes = nil
 	for _, v := range m.all("record-route") {
-		d.routes = append(splitReversed(v), d.routes...)
+		d.routes = append(d.routes, splitComma(v)...)
 	}
+	slices.Reverse(d.routes)
 	d.refreshTarget(m)
 }
 
@@ -289,15 +292,7 @@ func (d *Dialog) takeUp(l *leg, m *message) {
 	d.s.dialogs.put(d)
 	d.s.dialogs.up.Add(1)
 	d.hold(d.flow, 1)
-	d.startTimer(l.c.timer.accepted(m))
-}
-
-func splitReversed(v string) []string {
-	var all []string
-	for _, part := range splitComma(v) {
-		all = append([]string{part}, all...)
-	}
-	return all
+	d.startTimer(l.timer.accepted(m))
 }
 
 // settle is told that the offer we made was answered and taken.

@@ -12,14 +12,13 @@ import (
 const maxGlare = 5
 
 // ask sends a request in the dialog and waits for the final response. method,
-// fields and body of r are used. Challenges are answered on calls through a trunk
-// only: a call that came in holds no credentials, whoever asks for them.
+// fields and body of r are used.
 func (d *Dialog) ask(ctx context.Context, r request) (*message, error) {
 	hop, err := d.prepare(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
-	return d.s.ask(ctx, r, hop.flow, hop.to, d.login(), d.nextCSeq, 0)
+	return d.s.ask(ctx, r, hop.flow, hop.to, d.login(hop), d.nextCSeq, 0)
 }
 
 // prepare fills in what requests in the dialog have in common.
@@ -32,8 +31,11 @@ func (d *Dialog) prepare(ctx context.Context, r *request) (hop, error) {
 	return h, err
 }
 
-func (d *Dialog) login() *login {
-	if d.link == nil {
+// login answers challenges for a request that goes to the trunk itself. What goes
+// to a Contact straight away reaches the other party, and that could be anybody who
+// would like a digest to guess our password from.
+func (d *Dialog) login(h hop) *login {
+	if d.link == nil || h.to.Addr() != d.trunk {
 		return nil
 	}
 	return d.link.keys.begin(false)
@@ -142,10 +144,10 @@ func (d *Dialog) offerOnce(ctx context.Context, sdp []byte) (*message, error) {
 		defer d.mu.Unlock()
 		d.offerOpen = false
 	}()
-	l := d.login()
+	var l *login
 	offer := d.timerOffer()
 	for {
-		m, err := d.reinviteWith(ctx, sdp, l, offer)
+		m, err := d.reinviteWith(ctx, sdp, &l, offer)
 		switch {
 		case errors.Is(err, ErrTimeout):
 			d.hangUp(ErrGone, Reason{Protocol: "SIP", Cause: 408, Text: "No answer to a re-INVITE"})
@@ -171,13 +173,18 @@ func (d *Dialog) offerOnce(ctx context.Context, sdp []byte) (*message, error) {
 }
 
 // reinviteWith runs one re-INVITE. When ctx or the call ends before the answer it
-// is cancelled; what the peer answers to that counts.
-func (d *Dialog) reinviteWith(ctx context.Context, sdp []byte, l *login, offer sessionOffer) (*message, error) {
+// is cancelled; what the peer answers to that counts. login is kept from one to
+// the next.
+func (d *Dialog) reinviteWith(ctx context.Context, sdp []byte, login **login, offer sessionOffer) (*message, error) {
 	r := request{method: "INVITE", body: sdp}
 	hop, err := d.prepare(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
+	if *login == nil {
+		*login = d.login(hop)
+	}
+	l := *login
 	creds, err := l.fields("INVITE", r.uri)
 	if err != nil {
 		return nil, err

@@ -452,3 +452,46 @@ func TestTrunkConfig(t *testing.T) {
 		}
 	}
 }
+
+// BR-167: in a call that came from the registrar its challenges are answered, but
+// only where a request really goes there.
+func TestCredentialsOfRegistration(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		h := answering(&script{})
+		b := start(t, h.handle)
+		p := listenPhone(t)
+		r := register(t, b, trunkTo(p.addr))
+		p.respond(p.fresh("REGISTER"), 200, "r", "", "Expires: 600")
+		eventually(t, "registered", func() bool { return r.State().Registered })
+		other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
+		if err != nil {
+			t.Skip(err)
+		}
+		defer other.Close()
+		inv := newInvite()
+		if elsewhere {
+			inv.contact = "<sip:a@" + other.LocalAddr().String() + ">"
+		}
+		p.send(inv)
+		c := &call{p: p, inv: inv, ok: p.expect("INVITE", 200), n: 1}
+		c.ack(1, "")
+		d := wait(t, h.calls, "the call")
+		go d.Bye(context.Background(), Reason{})
+		at := p
+		if elsewhere {
+			at = &phone{t: t, conn: &socket{UDPConn: other}}
+		}
+		at.respond(at.fresh("BYE"), 407, "", "", `Proxy-Authenticate: Digest realm="example.com",nonce="1",qop="auth"`)
+		if !elsewhere {
+			bye := p.fresh("BYE")
+			proves(t, bye, "Proxy-Authorization", "example.com", "gw1", "secret")
+			p.reply(bye, 200)
+			continue
+		}
+		for m := at.read(4 * testT1); m != nil; m = at.read(4 * testT1) {
+			if strings.Contains(m.raw, "Proxy-Authorization") {
+				t.Errorf("answered a stranger:\n%s", m.raw)
+			}
+		}
+	}
+}
