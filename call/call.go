@@ -82,7 +82,7 @@ type Call struct {
 func newCall(ctx context.Context, s *Server, inv *sip.Invite) *Call {
 	c := &Call{server: s, inv: inv, id: inv.ID(), sessionID: newID(), began: time.Now()}
 	c.ctx, c.end = context.WithCancelCause(ctx)
-	c.log = s.log.With(zap.String("call_id", c.id))
+	c.log = s.log.With(zap.String("call_id", c.id), zap.String("session_id", c.sessionID))
 	return c
 }
 
@@ -136,7 +136,6 @@ func (c *Call) identify() {
 		Name: from.Name, URI: identity.URI(from.URI), Privacy: c.inv.Header("Privacy"),
 	})
 	c.called = identity.CleanText(c.inv.RequestURI().User, 64)
-	c.log = c.log.With(zap.String("session_id", c.sessionID))
 }
 
 // negotiate takes a port and makes the session description for the 200.

@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 		OpenTimeout:         10 * time.Second,
 		EndTimeout:          5 * time.Second,
 		PacketTime:          20 * time.Millisecond,
-		SpeechBuffer:        600 * time.Millisecond,
+		SpeechBuffer:        500 * time.Millisecond,
 		JitterMin:           20 * time.Millisecond,
 		JitterMax:           200 * time.Millisecond,
 	}

@@ -78,7 +78,8 @@ const (
 const converge = 500 * time.Millisecond
 
 // reserve is how many packets Say leaves free in the ring for Flush, which must
-// not wait: the rest of a packet, and what the resampler holds back.
+// not wait: the rest of a packet and what the resampler holds back, two packets
+// at the most, and the one that Say is at.
 const reserve = 3
 
 // newMouth makes a mouth for speech at sayRate that buffers so much encoded
@@ -90,7 +91,7 @@ func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Noti
 		notice:  notice,
 		closed:  make(chan struct{}),
 		ring: newRing(int(buffer/(10*time.Millisecond))+reserve,
-			max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+reserve*maxPayload),
+			max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+2*maxPayload),
 		room: make(chan struct{}, 1),
 	}
 	m.line.Store(l)
