@@ -296,7 +296,7 @@ func TestMouthLongerPacketsAfterReinvite(t *testing.T) {
 	m, _ := mouthAt(t, 8000)
 	l := testLine(t, g711.PCMU(), 60*time.Millisecond)
 	m.line.Store(l)
-	if err := m.Say(t.Context(), constant(8000, 5000)); err != nil {
+	if err := m.Say(t.Context(), constant(7200, 5000)); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.next(l, 0); len(got) != 480 || silent(l, got) {
