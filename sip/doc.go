@@ -12,7 +12,7 @@
 //	prack.go timer.go         reliable provisional responses, session timers
 //	dial.go leg.go offer.go   calls and offers of our own; request.go writes what we send
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
-//	trunk.go register.go ...  trunks: where they are, and our registrations (binding.go) there
+//	trunk.go register.go ...  trunks: where they are, and our registrations there (binding.go, keepalive.go)
 //	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go)
 //
 // What is sipgo's and what is ours. Lines, folding and the start line are read by
