@@ -31,17 +31,19 @@ type Started struct {
 // Record is the "call ended" record: what is worth keeping about a call. It holds
 // the caller's number; log lines hold it masked.
 type Record struct {
-	CallID     string    `json:"call_id"`
-	SIPCallID  string    `json:"sip_call_id"`
-	SessionID  string    `json:"session_id"`
-	ResourceID string    `json:"resource_id,omitempty"`
-	Direction  string    `json:"direction"`
-	Called     string    `json:"called"`
-	Peer       string    `json:"peer"`
-	Codec      string    `json:"codec"`
-	Began      time.Time `json:"began"`
-	Answered   time.Time `json:"answered"`
-	Ended      time.Time `json:"ended"`
+	CallID     string `json:"call_id"`
+	SIPCallID  string `json:"sip_call_id"`
+	SessionID  string `json:"session_id"`
+	ResourceID string `json:"resource_id,omitempty"`
+	Direction  string `json:"direction"`
+	Called     string `json:"called"`
+	Peer       string `json:"peer"`
+	// Trunk is the name of the trunk by whose registration the call came.
+	Trunk    string    `json:"trunk,omitempty"`
+	Codec    string    `json:"codec"`
+	Began    time.Time `json:"began"`
+	Answered time.Time `json:"answered"`
+	Ended    time.Time `json:"ended"`
 	// Cause is one of the Cause constants.
 	Cause string `json:"cause"`
 	// Error is set when Cause is CauseFault.
@@ -103,6 +105,9 @@ const (
 	CauseMaxDuration  = "maximum duration"
 	CauseShutdown     = "shutdown"
 	CauseNoACK        = "no ACK"
+	CauseNoPRACK      = "no PRACK"
+	CauseLost         = "caller lost the call"
+	CauseExpired      = "session expired"
 	CauseFault        = "fault"
 )
 

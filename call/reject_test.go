@@ -50,6 +50,9 @@ func TestEveryCauseHasItsWords(t *testing.T) {
 		{errMaxDuration, CauseMaxDuration, 102},
 		{errShutdown, CauseShutdown, 41},
 		{fmt.Errorf("dialog: %w", sip.ErrNoACK), CauseNoACK, 102},
+		{sip.ErrNoPRACK, CauseNoPRACK, 102},
+		{sip.ErrGone, CauseLost, 41},
+		{fmt.Errorf("dialog: %w", sip.ErrExpired), CauseExpired, 102},
 		{errors.New("wheel dropped it"), CauseFault, 41},
 		{&agentError{context.Canceled}, CauseFault, 41},
 	}

@@ -24,6 +24,9 @@ type Parts struct {
 	Wheel *rtp.Wheel
 	// Codecs are the codecs of Config.Codecs, in the same order.
 	Codecs []media.Codec
+	// Admit says whether a call may come in; a refusal is what the caller is told.
+	// It is asked before anything is taken for the call. nil lets everybody in.
+	Admit func(*sip.Invite) *sip.RejectError
 	// Route finds the agent for a called number or name; nil answers 404. It may
 	// be called concurrently.
 	Route func(called string) agent.Opener
@@ -138,8 +141,13 @@ func (s *Server) Handle(ctx context.Context, inv *sip.Invite) {
 	c.start()
 }
 
-// admit makes the call if there is a place for it.
+// admit makes the call if the caller may come in and there is a place for it.
 func (s *Server) admit(ctx context.Context, inv *sip.Invite) (*Call, error) {
+	if s.parts.Admit != nil {
+		if refusal := s.parts.Admit(inv); refusal != nil {
+			return nil, refusal
+		}
+	}
 	c := newCall(ctx, s, inv)
 	s.mu.Lock()
 	defer s.mu.Unlock()

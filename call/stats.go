@@ -21,7 +21,7 @@ func (c *Call) finish() {
 	}
 	s := r.Stats
 	c.log.Info("call ended", zap.String("cause", r.Cause), zap.String("err", r.Error),
-		zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer),
+		zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer), zap.String("trunk", r.Trunk),
 		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
 		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
 		zap.Uint64("late", s.Late), zap.Uint64("concealed_ms", s.ConcealedMS), zap.Uint64("strange", s.Strange),
@@ -41,6 +41,9 @@ func (c *Call) record() Record {
 		CallID: c.id, SIPCallID: c.inv.CallID(), SessionID: c.sessionID, ResourceID: c.caller.ResourceID,
 		Direction: "inbound", Called: c.called, Peer: c.inv.Source().String(), Codec: c.line.codec.Name,
 		Began: c.began, Answered: c.answered, Ended: time.Now(), Cause: cause,
+	}
+	if reg := c.inv.Registration(); reg != nil {
+		r.Trunk = reg.Trunk().Name
 	}
 	if cause == CauseFault {
 		r.Error = why.Error()

@@ -104,6 +104,9 @@ var causes = []struct {
 	{context.Canceled, CauseShutdown, 41},
 	{sip.ErrPeerBye, CauseCallerHungUp, 16},
 	{sip.ErrNoACK, CauseNoACK, 102},
+	{sip.ErrNoPRACK, CauseNoPRACK, 102},
+	{sip.ErrGone, CauseLost, 41},
+	{sip.ErrExpired, CauseExpired, 102},
 }
 
 // causeOf is the record's cause for a context's, and the Q.850 cause for a BYE.

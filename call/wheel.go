@@ -18,8 +18,8 @@ func (t *turned) Packet(p *rtp.Packet) { t.ear.packet(p) }
 
 // Turn implements rtp.Handler.
 func (t *turned) Turn(now time.Duration) {
-	if c := t.pending.Swap(nil); c != nil {
-		t.adopt(c)
+	if t.pending.Load() != nil { // a load costs less than a swap, and nearly always suffices
+		t.adopt(t.pending.Swap(nil))
 	}
 	t.ear.turn(now, t.heldWas)
 }

@@ -64,7 +64,8 @@ type Handler interface {
 	// Packet takes a valid packet from the latched source, in order of arrival;
 	// duplicates were dropped. p and p.Payload are only valid during the call.
 	Packet(p *Packet)
-	// Turn is called once a tick, after the socket was drained.
+	// Turn is called after each look at the socket: every tick, and while packets
+	// come on time shortly before the next is due, every 20 ms at the least.
 	Turn(now time.Duration)
 	// Slot is called when a packet of ours is due. skipped is how many whole
 	// slots just before were lost to a stall; their timestamps have been advanced

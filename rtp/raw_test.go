@@ -175,8 +175,9 @@ func FuzzReceive(f *testing.F) {
 		for i := range 6 {
 			k.b, k.from = append(k.b, a, b), append(k.from, from(x), from(y))
 			n += 2
-			s.drain(time.Duration(i) * 100 * time.Millisecond)
+			s.drain(time.Duration(i)*100*time.Millisecond, time.Duration(i)*100*time.Millisecond)
 		}
+		s.drain(time.Second, time.Second) // what a regular stream left for later
 		st := s.Stats()
 		if sum := st.Received + st.Strange + st.Probation + st.Malformed + st.RTCP + st.STUN + st.Duplicate; sum != n {
 			t.Fatalf("%d datagrams, %d counted: %+v", n, sum, st)

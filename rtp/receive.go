@@ -15,12 +15,21 @@ const (
 	maxStale = 512
 )
 
-// drain takes what has arrived.
-func (s *Session) drain(now time.Duration) {
+// drain takes what has arrived. While packets come one after the other on time the
+// socket is left alone until shortly before the next is due: most looks at it would
+// find nothing, and a look costs as much as a packet. It says whether it looked.
+func (s *Session) drain(tick, now time.Duration) (looked bool) {
+	if tick < s.rest {
+		return false
+	}
+	// After a rest more than one packet may wait; otherwise the socket was empty a
+	// tick ago, and the packet that was awaited is the only one.
+	rested, quiet := s.rest != 0, true
+	s.rest = 0
 	for range maxDrain {
 		b, from, ok := s.sock.recv()
 		if !ok {
-			return
+			break
 		}
 		f := s.current(now)
 		if f == nil {
@@ -31,10 +40,44 @@ func (s *Session) drain(now time.Duration) {
 			s.reject(kind, b, from, f)
 			continue
 		}
-		if s.admit(f, from, now) && s.sequenced(f, now) {
-			s.deliver(f, now)
+		if !s.admit(f, from, now) {
+			rested, quiet = true, false // a flood must not push our packets out of the buffer
+			continue
+		}
+		if !s.sequenced(f, now) {
+			continue
+		}
+		if every := s.pace(f); every > 0 && quiet {
+			s.rest = tick + every - s.wheel.cfg.Tick
+		}
+		s.deliver(f, now)
+		if s.rest != 0 && !rested {
+			break
 		}
 	}
+	return true
+}
+
+// The interval between packets that the socket may be left alone for.
+const (
+	shortestPace = 15 * time.Millisecond
+	longestPace  = 20 * time.Millisecond
+)
+
+// pace is how long after this packet the next one is due: 0 when it did not follow
+// its predecessor, or they are too close together to rest between them.
+func (s *Session) pace(f *Flow) time.Duration {
+	p := &s.packet
+	follows, step := p.Sequence == s.paced.seq+1, p.Timestamp-s.paced.ts
+	s.paced.seq, s.paced.ts = p.Sequence, p.Timestamp
+	if !follows || p.Resync || f.ClockRate <= 0 {
+		return 0
+	}
+	every := time.Duration(step) * time.Second / time.Duration(f.ClockRate)
+	if every < shortestPace {
+		return 0
+	}
+	return min(every, longestPace)
 }
 
 // dropStale drops what arrived before Join.

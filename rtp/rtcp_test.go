@@ -367,6 +367,6 @@ func BenchmarkReport(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.sendReport(f, false)
-		all[1].s.drain(tick)
+		all[1].s.drain(tick, tick)
 	}
 }

@@ -39,8 +39,13 @@ type Session struct {
 	seq     sequence
 	out     sender
 	control control
-	packet  Packet // handed to the Handler
-	resync  bool   // a new space began with a packet that was not delivered
+	packet  Packet        // handed to the Handler
+	resync  bool          // a new space began with a packet that was not delivered
+	rest    time.Duration // the socket is left alone until this tick; 0: it was not
+	paced   struct {      // the packet before, for pace
+		seq uint16
+		ts  uint32
+	}
 }
 
 func newSession(w *Wheel, sock socket, port uint16) *Session {
@@ -140,8 +145,9 @@ func (s *Session) turn(tick, now time.Duration) (ok bool) {
 			close(s.fault)
 		}
 	}()
-	s.drain(now)
-	s.handler.Turn(now)
+	if s.drain(tick, now) {
+		s.handler.Turn(now)
+	}
 	s.slots(tick, now)
 	if now >= s.control.due {
 		s.reports(now)
