@@ -27,6 +27,8 @@ type Config struct {
 	Server       Server
 	SIP          SIP
 	TLS          TLS
+	Auth         Auth
+	Trunk        []Trunk
 	RTP          RTP
 	Call         call.Config
 	Opus         opus.Config
@@ -175,6 +177,7 @@ func Default() Config {
 	c := Config{
 		Server:       Server{DrainTimeout: 30 * time.Second},
 		SIP:          SIP{Config: sip.DefaultConfig()},
+		Auth:         Auth{Access: sip.DefaultAccess()},
 		RTP:          RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
 		Call:         call.DefaultConfig(),
 		Opus:         opus.DefaultConfig(),

@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,6 +55,9 @@ func (l *loader) wrong(path, text string) {
 		m.Env = env
 	} else {
 		m.File, m.Line = l.file, l.lines[path]
+		if section, _, ok := strings.Cut(path, "]."); ok && m.Line == 0 {
+			m.Line = l.lines[section+"]"] // of the [[trunk]] that lacks it
+		}
 	}
 	l.mistakes = append(l.mistakes, m)
 }
@@ -69,6 +74,10 @@ func (l *loader) readFile(text []byte) bool {
 		return false
 	}
 	l.lines = lines(text)
+	if trunks, ok := tree["trunk"]; ok { // first: others' mistakes may be keys of theirs
+		l.readTrunks(trunks)
+		delete(tree, "trunk")
+	}
 	for _, section := range slices.Sorted(maps.Keys(tree)) {
 		l.readSection(section, tree[section])
 	}
@@ -91,6 +100,16 @@ func (l *loader) readSection(section string, raw any) {
 		l.wrong(section, "must be a section: ["+section+"]")
 		return
 	}
+	if users, ok := table["users"]; ok && section == "auth" {
+		l.readUsers(users)
+		delete(table, "users")
+	}
+	l.readTable(section, table)
+}
+
+// readTable reads the keys of a section.
+func (l *loader) readTable(section string, table map[string]any) {
+	known := l.names(section)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		path := section + "." + name
 		k, ok := l.find(path)
@@ -103,7 +122,11 @@ func (l *loader) readSection(section string, raw any) {
 			continue
 		}
 		if err := set(k.value, table[name]); err != nil {
-			l.wrong(path, err.Error())
+			text := err.Error()
+			if k.value.Type() == reflect.TypeFor[Secret]() {
+				text = "must be text in quotes" // a password of digits is not to be printed
+			}
+			l.wrong(path, text)
 		}
 	}
 }
@@ -112,10 +135,18 @@ func (l *loader) readSection(section string, raw any) {
 func (l *loader) whereIs(name string) string {
 	for _, k := range l.keys {
 		if k.name == name {
-			return "; it belongs into [" + k.section + "]"
+			return "; it belongs into " + written(k.section)
 		}
 	}
 	return ""
+}
+
+// written is a section's name as it stands in the file.
+func written(section string) string {
+	if strings.HasPrefix(section, "trunk[") {
+		return "[[trunk]]"
+	}
+	return "[" + section + "]"
 }
 
 // readEnvironment sets keys from variables such as PARLEY_CALL_MAX_CALLS. Other
@@ -126,8 +157,10 @@ func (l *loader) readEnvironment(environ []string) {
 	l.set = map[string]string{}
 	byName, variables := map[string]key{}, []string{}
 	for _, k := range l.keys {
-		byName[k.env] = k
-		variables = append(variables, k.env)
+		if k.env != "" {
+			byName[k.env] = k
+			variables = append(variables, k.env)
+		}
 	}
 	for _, assignment := range environ {
 		name, value, _ := strings.Cut(assignment, "=")
@@ -200,18 +233,20 @@ func (l *loader) names(section string) []string {
 
 // sections lists the sections.
 func (l *loader) sections() []string {
-	var out []string
+	out := []string{"trunk"}
 	for _, k := range l.keys {
-		if !slices.Contains(out, k.section) {
+		if !slices.Contains(out, k.section) && !strings.ContainsAny(k.section, "[.") {
 			out = append(out, k.section)
 		}
 	}
 	return out
 }
 
-// lines says on which line each key and section of a TOML text stands.
+// lines says on which line each key and section of a TOML text stands. Those of the
+// second [[x]] stand under "x[1]".
 func lines(text []byte) map[string]int {
 	out := map[string]int{}
+	arrays := map[string]int{}
 	var p unstable.Parser
 	p.Reset(text)
 	var section []string
@@ -226,8 +261,16 @@ func lines(text []byte) map[string]int {
 		}
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
-			section = names
 			note(out, names, line)
+			top := names[0]
+			if e.Kind == unstable.ArrayTable && len(names) == 1 {
+				arrays[top]++
+			}
+			section = slices.Clone(names)
+			if n := arrays[top]; n > 0 {
+				section[0] = fmt.Sprintf("%s[%d]", top, n-1)
+			}
+			note(out, section, line)
 		case unstable.KeyValue:
 			full := append(slices.Clone(section), names...)
 			note(out, full, line)

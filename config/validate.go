@@ -24,6 +24,8 @@ func (l *loader) validate() {
 	if err == nil {
 		l.room("sip", signalling.Validate())
 	}
+	l.validateAuth()
+	l.validateTrunks()
 	media, err := c.RTPConfig()
 	l.room("rtp", err)
 	if err == nil {

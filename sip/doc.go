@@ -13,7 +13,7 @@
 //	dial.go leg.go offer.go   calls and offers of our own; request.go writes what we send
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
 //	trunk.go register.go ...  trunks: where they are, and our registrations there (binding.go, keepalive.go)
-//	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go)
+//	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go, gate.go)
 //
 // What is sipgo's and what is ours. Lines, folding and the start line are read by
 // sipgo's parser. Its transports and transactions are not used, for reasons that

@@ -54,8 +54,8 @@ type RegistrationState struct {
 	// Err is why the last attempt failed; nil when it did not.
 	Err error
 	// Attempts counts rounds over the registrars, Failures those in a row that
-	// failed.
-	Attempts, Failures uint64
+	// failed, Failed all that did.
+	Attempts, Failures, Failed uint64
 
 	taken time.Time // when the registrar last said yes
 }
@@ -204,8 +204,10 @@ func (r *Registration) round() time.Duration {
 func (r *Registration) failed(err error) time.Duration {
 	t := r.link.t
 	r.mu.Lock()
+	news := r.state.Err == nil || err == nil || r.state.Err.Error() != err.Error()
 	r.state.Err = err
 	r.state.Failures++
+	r.state.Failed++
 	n := r.state.Failures
 	r.state.Registered = r.state.Registered && time.Now().Before(r.state.Expires)
 	r.mu.Unlock()
@@ -219,7 +221,11 @@ func (r *Registration) failed(err error) time.Duration {
 		wait = t.MaxBackoff
 	}
 	wait = wait/2 + rand.N(wait/2+1)
-	r.s.log.Warn("sip: registration failed", zap.String("trunk", t.Name), zap.Uint64("failures", n), zap.Duration("retry", wait), zap.Error(err))
+	log := r.s.log.Debug
+	if news { // the same again is worth no line at each attempt
+		log = r.s.log.Warn
+	}
+	log("sip: registration failed", zap.String("trunk", t.Name), zap.Uint64("failures", n), zap.Duration("retry", wait), zap.Error(err))
 	return wait
 }
 
@@ -284,7 +290,7 @@ func (r *Registration) note(to target, contact string, m *message) {
 func (r *Registration) succeeded(granted time.Duration) {
 	r.mu.Lock()
 	now := time.Now()
-	first := !r.state.Registered
+	first, back := !r.state.Registered, r.state.Err != nil
 	if first {
 		r.state.Since = now
 	}
@@ -292,7 +298,7 @@ func (r *Registration) succeeded(granted time.Duration) {
 	r.state.Expires, r.state.taken = now.Add(granted), now
 	registrar := r.state.Registrar
 	r.mu.Unlock()
-	if first {
+	if first || back {
 		r.s.log.Info("sip: registered", zap.String("trunk", r.link.t.Name), zap.String("peer", registrar), zap.Duration("expires", granted))
 	}
 }

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/sip"
+)
+
+const twoTrunks = `
+[[trunk]]
+name = "pbx-1"
+hosts = ["192.0.2.1:5080", "192.0.2.2"]
+domain = "pbx.example.com"
+transport = "tls"
+user = "gw"
+username = "auth"
+password = "hush"
+realms = ["asterisk"]
+expires = "10m"
+keep_alive = "0s"
+probe = true
+ca_file = "/etc/ca.pem"
+
+[[trunk]]
+name = "carrier"
+hosts = ["sip.example.com"]
+user = "+12025550100"
+`
+
+func TestTrunks(t *testing.T) {
+	c := load(t, twoTrunks, nil)
+	all := c.Trunks()
+	if len(all) != 2 {
+		t.Fatalf("%d trunks", len(all))
+	}
+	a, b := all[0], all[1]
+	if a.Name != "pbx-1" || strings.Join(a.Hosts, " ") != "192.0.2.1:5080 192.0.2.2" || a.Domain != "pbx.example.com" || a.Transport != "tls" ||
+		a.User != "gw" || a.Username != "auth" || a.Password != "hush" || a.Realms[0] != "asterisk" || a.Expires != 10*time.Minute ||
+		a.KeepAlive != 0 || !a.Probe || a.TLS != (sip.TLS{CAFile: "/etc/ca.pem"}) {
+		t.Error("the first is not as it was written")
+	}
+	d := sip.DefaultTrunk()
+	if b.Name != "carrier" || b.Password != "" || b.Transport != d.Transport || b.Expires != d.Expires || b.Backoff != d.Backoff || b.TLS != (sip.TLS{}) {
+		t.Error("the second has no defaults")
+	}
+	if text := fmt.Sprintf("%+v %#v", c, c.Trunk); strings.Contains(text, "hush") {
+		t.Error("the password is printed")
+	}
+}
+
+func TestTrunkPasswords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("filed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const rest = "[[trunk]]\nname = \"my-pbx.1\"\nhosts = [\"h\"]\nuser = \"u\"\n"
+	for _, c := range []struct{ text, env, want string }{
+		{rest + "password = \"plain\"\n", "", "plain"},
+		{rest + fmt.Sprintf("password_file = %q\n", file), "", "filed"},
+		{rest + "password = \"plain\"\n", "PARLEY_TRUNK_MY_PBX_1_PASSWORD=told", "told"},
+		{rest, "PARLEY_TRUNK_MY_PBX_1_PASSWORD=told", "told"},
+	} {
+		loaded := load(t, c.text, []string{c.env})
+		if got := loaded.Trunks()[0].Password; got != c.want || len(loaded.Warnings) > 0 {
+			t.Errorf("%s%s: %q, %q", c.text, c.env, got, loaded.Warnings)
+		}
+	}
+}
+
+func TestAuth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("filed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, fmt.Sprintf("[auth]\nrequired = \"always\"\n[auth.users]\nalice = \"hush\"\n\"bob.1\" = { password_file = %q }\ncarol = { password = \"x\" }\n", file),
+		[]string{"PARLEY_AUTH_REALM=sip.example.com"})
+	got := c.Passwords()
+	if len(got) != 3 || got["alice"] != "hush" || got["bob.1"] != "filed" || got["carol"] != "x" || c.Auth.Realm != "sip.example.com" || c.Auth.Required != "always" {
+		t.Errorf("%q %+v", got, c.Auth.Access)
+	}
+	if text := fmt.Sprintf("%+v %+v", c.Auth, c.Auth.Users["alice"]); strings.Contains(text, "hush") {
+		t.Error("the password is printed")
+	}
+}
+
+func TestMistakesInTrunksAndAuth(t *testing.T) {
+	const ok = "[[trunk]]\nname = \"a\"\nhosts = [\"h\"]\nuser = \"u\"\n" // 4 lines
+	for _, c := range []struct {
+		why, text string
+		want      []string
+	}{
+		{"nothing said", "\n[[trunk]]\n", []string{
+			"FILE:2: trunk[0].name: \"\" is not a word", "FILE:2: trunk[0].hosts: at least one is needed", "FILE:2: trunk[0].user: must be set",
+		}},
+		{"each with its line", ok + "exspires = \"1h\"\n[[trunk]]\nname = \"b b\"\nhosts = [\"h:x\"]\nuser = 4\ntransport = \"sctp\"\nexpires = \"1s\"\n", []string{
+			`FILE:5: trunk[0].exspires: no such key; did you mean "expires"?`, `FILE:7: trunk[1].name: "b b" is not a word`,
+			`FILE:8: trunk[1].hosts: hosts[0]: "h:x" is not host`, `FILE:9: trunk[1].user: 4, must be text in quotes`,
+			`FILE:10: trunk[1].transport: "sctp" is not udp, tcp or tls`, `FILE:11: trunk[1].expires: 1s is not between`,
+		}},
+		{"one table", "[trunk]\nname = \"a\"\n", []string{`FILE:1: trunk: must be written [[trunk]]`}},
+		{"misspelt", "[[trnk]]\nname = \"a\"\n", []string{`FILE:1: trnk: a key outside`}},
+		{"alike", ok + "[[trunk]]\nname = \"A\"\nhosts = [\"h\"]\nuser = \"u\"\n", []string{`FILE:6: trunk[1].name: "A" is too much like "a"`}},
+		{"both passwords", ok + "password = \"x\"\npassword_file = \"/dev/null\"\n", []string{`FILE:6: trunk[0].password_file: give password or password_file, not both`}},
+		{"a password of digits", ok + "password = 1234\n", []string{`FILE:5: trunk[0].password: must be text in quotes`}},
+		{"no such file", ok + "password_file = \"/nonexistent/p\"\n", []string{`FILE:5: trunk[0].password_file: open /nonexistent/p`}},
+		{"half a certificate", ok + "transport = \"tls\"\nkey_file = \"k\"\n", []string{`FILE:1: trunk[0].cert_file: cert_file and key_file belong together`}},
+		{"no way over UDP", "[sip]\nlisten = [\"tcp://0.0.0.0:5060\"]\n" + ok, []string{`FILE:3: trunk[0].transport: udp needs a udp:// address`}},
+		{"a key elsewhere", ok + "[sip]\nhosts = [\"h\"]\n", []string{`FILE:6: sip.hosts: no such key; it belongs into [[trunk]]`}},
+		{"auth", "[auth]\nrequired = \"inside\"\nrealm = \"\"\n[auth.users]\nalice = \"\"\nbob = 4\ncarol = { pasword = \"x\" }\ndave = { password_file = \"/nonexistent/p\" }\n", []string{
+			`FILE:2: auth.required: "inside" is not never, outside or always`, `FILE:3: auth.realm: "" is not a line`, `FILE:5: auth.users.alice: needs a password`,
+			`FILE:6: auth.users.bob: must be a password in quotes`, `FILE:7: auth.users.carol.pasword: no such key; did you mean "password"?`,
+			`FILE:8: auth.users.dave.password_file: open /nonexistent/p`,
+		}},
+		{"nobody left", "[auth]\nrequired = \"always\"\n", []string{`FILE:2: auth.required: "always" needs at least one`}},
+		{"no list", "[auth]\nusers = [\"alice\"]\n", []string{`FILE:2: auth.users: must be a section`}},
+	} {
+		file := write(t, c.text)
+		_, err := Load(file, nil)
+		if err == nil {
+			t.Errorf("%s: no error", c.why)
+			continue
+		}
+		got := strings.Split(err.Error(), "\n")
+		if len(got) != len(c.want) {
+			t.Errorf("%s:\n got %s\nwant %s", c.why, strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains("\n"+strings.Join(got, "\n"), "\n"+strings.Replace(want, "FILE", file, 1)) {
+				t.Errorf("%s: missing %s in\n%s", c.why, want, strings.Join(got, "\n"))
+			}
+		}
+	}
+}
+
+func TestTrunksThatAreAskedAreAWarning(t *testing.T) {
+	c := load(t, "[auth]\nrequired = \"always\"\nusers = { a = \"b\" }\n"+twoTrunks, nil)
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "auth.required") {
+		t.Errorf("%q", c.Warnings)
+	}
+}
+
+// The commented examples of the sample load, have every key, and show the defaults.
+func TestSampleTrunk(t *testing.T) {
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, m := range regexp.MustCompile(`(?m)^#   (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		if !strings.HasPrefix(m[1], "sip-server ") && !strings.HasPrefix(m[1], "office") { // a file that is not here
+			shown = append(shown, m[1])
+		}
+	}
+	example := strings.Join(shown, "\n") + "\n"
+	c := load(t, example, nil)
+	if len(c.Trunk) != 1 || len(c.Auth.Users) != 1 {
+		t.Fatalf("%d trunks, %d users in\n%s", len(c.Trunk), len(c.Auth.Users), example)
+	}
+	want := sip.DefaultTrunk()
+	got := c.Trunks()[0]
+	want.Name, want.Hosts, want.User, want.Realms = got.Name, got.Hosts, got.User, got.Realms
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("the sample shows\n%+v, default is\n%+v", got, want)
+	}
+	for _, name := range []string{"name", "hosts", "domain", "transport", "user", "username", "password", "password_file", "realms", "expires",
+		"keep_alive", "probe", "backoff", "max_backoff", "cert_file", "key_file", "ca_file", "server_name"} {
+		if lines([]byte(example))["trunk[0]."+name] == 0 {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+}
