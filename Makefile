@@ -88,8 +88,9 @@ fuzz: ## every fuzz target for FUZZTIME
 	  done; \
 	done
 
-bench-calls: ## measure calls beside their peers; prints one table
-	$(MAKE) -C bench calls
+bench-calls: build ## Parley beside its peer in one run; prints the tables and the bars
+	@deploy/install-deps.sh test
+	cd bench && $(GO) run ./calls
 
 clean: ## remove what was built
 	rm -rf bin out
