@@ -16,6 +16,7 @@ import (
 // Figures of a call's sound are added when the call ends.
 type Metrics struct {
 	registry *prometheus.Registry
+	trunks   func() []Trunk // may be nil
 
 	started  *prometheus.CounterVec
 	ended    *prometheus.CounterVec
@@ -55,6 +56,7 @@ var _ call.Observer = (*Metrics)(nil)
 func NewMetrics(src Sources) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		trunks:   src.Trunks,
 		started:  counters("calls_started_total", "Calls answered.", "codec"),
 		ended:    counters("calls_ended_total", "Answered calls that are over, by why.", "cause"),
 		refused:  counters("calls_refused_total", "INVITEs refused, by status code and rule.", "code", "rule"),

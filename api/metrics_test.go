@@ -47,6 +47,9 @@ func full() *Metrics {
 		Signalling: func() Signalling {
 			return Signalling{Requests: map[string]uint64{"INVITE": 7}, Responses: map[int]uint64{200: 6, 503: 1}, Malformed: 2, Dialogs: 3, Transactions: 4, Connections: 1}
 		},
+		Trunks: func() []Trunk {
+			return []Trunk{{Name: "carrier", State: TrunkRegistered, Failures: 2}, {Name: "pbx-1", State: TrunkFailed, Failures: 7}}
+		},
 	})
 	m.CallStarted(call.Started{Codec: "PCMU", Setup: 12 * time.Millisecond})
 	began := time.Unix(1000, 0)
@@ -84,6 +87,9 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		`parley_calls_active 3`,
 		`parley_calls_limit 500`,
 		`parley_ready 0`,
+		`parley_trunk_registered{trunk="carrier"} 1`,
+		`parley_trunk_registered{trunk="pbx-1"} 0`,
+		`parley_trunk_registration_failures_total{trunk="pbx-1"} 7`,
 		`parley_call_setup_seconds_bucket{le="0.025"} 1`,
 		`parley_call_duration_seconds_sum 42`,
 		`parley_rtp_packets_total{direction="in"} 2100`,

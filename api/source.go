@@ -18,6 +18,8 @@ type Sources struct {
 	Wheel func() Wheel
 	// Signalling are the figures of the SIP side.
 	Signalling func() Signalling
+	// Trunks are the registrations at trunks, by name.
+	Trunks func() []Trunk
 }
 
 // Wheel are the figures of what moves the packets.
@@ -85,6 +87,9 @@ func newSourceCollector(src Sources) *sourceCollector {
 		{"sip_dialogs", "Dialogs that are up.", nil},
 		{"sip_transactions", "Server transactions that are alive.", nil},
 		{"sip_connections", "TCP connections that are open.", nil},
+
+		{"trunk_registered", "1 while a trunk's registration stands, else 0.", []string{"trunk"}},
+		{"trunk_registration_failures_total", "Attempts to register that failed.", []string{"trunk"}},
 	} {
 		c.descs[d.name] = prometheus.NewDesc(namespace+"_"+d.name, d.help, d.label, nil)
 	}
@@ -118,6 +123,9 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.src.Signalling != nil {
 		c.signalling(ch, c.src.Signalling())
+	}
+	if c.src.Trunks != nil {
+		c.trunks(ch, c.src.Trunks())
 	}
 }
 

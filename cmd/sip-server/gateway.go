@@ -34,7 +34,8 @@ type gateway struct {
 	calls *call.Server
 	sip   *sip.Server
 	api   *api.Server
-	undo  []func() // releases what was built, last first
+	lines []*sip.Registration // at the trunks
+	undo  []func()            // releases what was built, last first
 }
 
 // newGateway builds the parts and binds their addresses. When it returns an error
@@ -64,9 +65,13 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	gate, err := sip.NewGate(cfg.Auth.Access, cfg.Passwords())
+	if err != nil {
+		return nil, err
+	}
 	metrics := api.NewMetrics(g.sources())
 	g.calls, err = call.NewServer(cfg.Call, call.Parts{
-		Wheel: g.wheel, Codecs: g.parts.codecs, Route: g.parts.route, Voice: g.parts.voice,
+		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: gate.Admit, Route: g.parts.route, Voice: g.parts.voice,
 		Identity: who, Observer: metrics, Log: log,
 	})
 	if err != nil {
@@ -164,19 +169,24 @@ func (g *gateway) sources() api.Sources {
 				Dialogs: s.Dialogs, Transactions: s.Transactions, Connections: s.Connections,
 			}
 		},
+		Trunks: g.trunks,
 	}
 }
 
 // about is what the start is logged with.
 func (g *gateway) about() []zap.Field {
 	version, commit := build()
-	var sips []string
+	var sips, trunks []string
+	for _, t := range g.cfg.Trunk {
+		trunks = append(trunks, t.Name)
+	}
 	for _, b := range g.sip.Addrs() {
 		sips = append(sips, b.Network+"://"+b.Addr.String())
 	}
 	return append([]zap.Field{
 		zap.String("version", version), zap.String("commit", commit), zap.String("go", runtime.Version()),
 		zap.Strings("sip", sips), zap.String("rtp_ports", g.cfg.RTP.Ports), zap.String("http", g.cfg.API.Listen),
+		zap.String("auth", g.cfg.Auth.Required), zap.Int("users", len(g.cfg.Auth.Users)), zap.Strings("trunks", trunks),
 		zap.Strings("codecs", g.cfg.Call.Codecs), zap.Int("max_calls", g.cfg.Call.MaxCalls),
 	}, g.parts.about...)
 }

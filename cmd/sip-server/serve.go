@@ -64,6 +64,7 @@ func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 	// The servers outlive ctx: calls are to end properly before they do.
 	life := context.WithoutCancel(ctx)
 	stopSIP, sipDone := start(life, func(ctx context.Context) error { return g.sip.Serve(ctx, g.calls.Handle) })
+	failed := g.register()
 	stopAPI, apiDone := start(life, g.api.Serve)
 
 	g.phase.Store(serving)
@@ -72,13 +73,14 @@ func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 		g.log.Warn(note)
 	}
 
-	var failed error
-	select {
-	case sig := <-signals:
-		g.log.Info("draining", zap.Stringer("signal", sig), zap.Int("calls", g.calls.Active()), zap.Duration("timeout", g.cfg.Server.DrainTimeout))
-	case <-ctx.Done():
-	case failed = <-sipDone:
-	case failed = <-apiDone:
+	if failed == nil {
+		select {
+		case sig := <-signals:
+			g.log.Info("draining", zap.Stringer("signal", sig), zap.Int("calls", g.calls.Active()), zap.Duration("timeout", g.cfg.Server.DrainTimeout))
+		case <-ctx.Done():
+		case failed = <-sipDone:
+		case failed = <-apiDone:
+		}
 	}
 	if failed != nil {
 		g.log.Error("a server has failed; ending", zap.Error(failed))
@@ -104,12 +106,17 @@ func start(ctx context.Context, serve func(context.Context) error) (stop func(),
 	return cancel, c
 }
 
-// drain refuses new calls, lets those that are up go on for the drain timeout and
+// drain takes the registrations back, refuses new calls, lets those that are up go on for the drain timeout and
 // ends the rest with a BYE. Without patience, or at another signal, it ends all of
 // them now.
 func (g *gateway) drain(ctx context.Context, signals <-chan os.Signal, patient bool) {
 	g.phase.Store(draining)
 	g.sip.Drain(true)
+	left := make(chan struct{})
+	go func(ctx context.Context) {
+		defer close(left)
+		g.unregister(ctx)
+	}(ctx)
 	timeout := g.cfg.Server.DrainTimeout
 	if !patient {
 		timeout = 0
@@ -128,4 +135,5 @@ func (g *gateway) drain(ctx context.Context, signals <-chan os.Signal, patient b
 		}
 	}()
 	g.calls.Shutdown(ctx)
+	<-left
 }
