@@ -154,6 +154,7 @@ func served(t *testing.T) []string {
 		Signalling: func() api.Signalling {
 			return api.Signalling{Requests: map[string]uint64{"INVITE": 1}, Responses: map[int]uint64{200: 1}}
 		},
+		Trunks: func() []api.Trunk { return []api.Trunk{{Name: "carrier"}} },
 	})
 	m.CallStarted(call.Started{})
 	m.CallEnded(call.Record{})
