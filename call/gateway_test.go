@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,9 @@ type gateway struct {
 	agent *fakeAgent
 	seen  *watcher
 	wheel *rtp.Wheel
+
+	refusal atomic.Pointer[sip.RejectError] // of all callers
+	routed  atomic.Int32
 }
 
 // startGateway starts one; change may alter its configuration.
@@ -58,7 +62,9 @@ func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
 	g.Server, err = NewServer(cfg, Parts{
 		Wheel: g.wheel, Identity: who, Codecs: codecs, Observer: g.seen, Log: log,
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
+		Admit: func(*sip.Invite) *sip.RejectError { return g.refusal.Load() },
 		Route: func(called string) agent.Opener {
+			g.routed.Add(1)
 			if called == "nobody" {
 				return nil
 			}
