@@ -52,8 +52,8 @@ type Config struct {
 	// Telephone takes audio at 8 kHz and adapts the model to G.711. Off, the audio
 	// is taken at 16 kHz and should hold that much.
 	Telephone bool
-	// Dictation allows streams without a grammar. Each takes about 250 MB and a
-	// Dictation allows streams without a grammar, for demonstrations only.
+	// Dictation hears streams without a grammar, for demonstrations only: each takes
+	// 250 MB and a second to begin. Off, such a stream hears nothing.
 	Dictation bool
 	// Interims asks for interim results. Without them the caller's speech is decoded
 	// once, when it has ended, and not twice.
@@ -79,7 +79,7 @@ func DefaultConfig() Config {
 		Telephone:     true,
 		Interims:      true,
 		Reject:        0.5,
-		PreRoll:       400 * time.Millisecond,
+		PreRoll:       800 * time.Millisecond,
 		MaxUtterance:  15 * time.Second,
 	}
 }

@@ -26,17 +26,16 @@ import (
 //go:embed telephone.mllr
 var telephoneAdaptation []byte
 
-// telephoneMean is the mean of the cepstra of telephone speech at the usual level.
-// Every utterance is normalised by a mean that the one before has updated; the
-// first by this. With the model's own, which is for a microphone, the first
+// telephoneMean is the mean of the cepstra of telephone speech at the usual level,
+// where a call begins. With the model's own, which is for a microphone, the first
 // utterance of a call was misunderstood two times out of three.
 var telephoneMean = [C.PARLEY_CEPSTRA]float32{
 	43.60, 2.15, -4.33, 17.76, -0.91, -5.27, 8.06, -12.27, 2.25, -2.26, -1.10, 7.13, -4.50,
 }
 
-// meanFrames is how many frames the mean so far counts for when an utterance
-// updates it.
-const meanFrames = 200
+// meanFrames is how many frames the call's mean counts for against those of the
+// utterance.
+const meanFrames = 500
 
 // The names of the decoder's searches.
 const (
@@ -221,7 +220,7 @@ func (d *decoder) start(search string) error {
 	}
 	d.doubler.Reset()
 	C.ps_start_stream(d.ps)
-	C.parley_set_mean(d.ps, (*C.float)(&d.mean[0]), meanFrames)
+	C.parley_set_mean(d.ps, (*C.float)(&d.mean[0]))
 	if C.ps_start_utt(d.ps) != 0 {
 		return errors.New("pocketsphinx: the library cannot begin an utterance")
 	}
@@ -229,21 +228,34 @@ func (d *decoder) start(search string) error {
 }
 
 func (d *decoder) feed(pcm []int16) {
-	if d.telephone {
-		d.doubled = d.doubler.Process(d.doubled[:0], pcm)
-		pcm = d.doubled
-	}
-	if len(pcm) > 0 {
+	if pcm = d.widen(pcm); len(pcm) > 0 {
 		C.ps_process_raw(d.ps, (*C.int16)(&pcm[0]), C.size_t(len(pcm)), 0, 0)
 	}
 }
 
-// end ends the decoding. learn keeps the mean that it has made of the utterance.
-func (d *decoder) end(learn bool) {
-	C.ps_end_utt(d.ps)
-	if learn {
-		C.parley_get_mean(d.ps, (*C.float)(&d.mean[0]))
+// widen brings audio to the model's rate.
+func (d *decoder) widen(pcm []int16) []int16 {
+	if !d.telephone {
+		return pcm
 	}
+	d.doubled = d.doubler.Process(d.doubled[:0], pcm)
+	return d.doubled
+}
+
+func (d *decoder) end() { C.ps_end_utt(d.ps) }
+
+// adapt moves the call's mean towards that of an utterance.
+func (d *decoder) adapt(pcm []int16) {
+	d.doubler.Reset()
+	if pcm = d.widen(pcm); len(pcm) == 0 {
+		return
+	}
+	var sum [C.PARLEY_CEPSTRA]float32
+	n := C.parley_sum(d.ps, (*C.int16)(&pcm[0]), C.size_t(len(pcm)), (*C.float)(&sum[0]))
+	for i := range d.mean {
+		d.mean[i] = (d.mean[i]*meanFrames + sum[i]) / (meanFrames + float32(n))
+	}
+	d.doubled = nil // it was as long as the utterance
 }
 
 // text is the hypothesis so far.

@@ -31,7 +31,12 @@ func vocabulary(grammar string) ([]string, error) {
 	if err := s.scan(); err != nil {
 		return nil, err
 	}
-	for name := range s.rules {
+	for name, r := range s.rules {
+		for _, ref := range r.refs {
+			if s.rules[ref] == nil {
+				return nil, fmt.Errorf("pocketsphinx: rule <%s> refers to <%s>, which the grammar does not define", name, ref)
+			}
+		}
 		if n := s.size(name); n > maxExpanded {
 			return nil, fmt.Errorf("pocketsphinx: rule <%s> expands to more than %d words", name, maxExpanded)
 		}
@@ -134,10 +139,11 @@ func (s *scanner) size(name string) int {
 	return n
 }
 
-// reference is the name in <name>.
+// reference is the name in <name>, without the name of the grammar before it.
 func reference(tok string) (string, bool) {
 	if len(tok) > 2 && tok[0] == '<' && tok[len(tok)-1] == '>' {
-		return tok[1 : len(tok)-1], true
+		name := tok[1 : len(tok)-1]
+		return name[strings.LastIndexByte(name, '.')+1:], true
 	}
 	return "", false
 }

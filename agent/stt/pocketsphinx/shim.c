@@ -1,7 +1,10 @@
 //go:build cgo
 
 #include "shim.h"
+#include <sphinxbase/ckd_alloc.h>
+#include <sphinxbase/cmn.h>
 #include <sphinxbase/err.h>
+#include <sphinxbase/fe.h>
 #include <sphinxbase/feat.h>
 #include <sphinxbase/jsgf.h>
 #include <sphinxbase/fsg_model.h>
@@ -44,15 +47,17 @@ int parley_check_grammar(const char *jsgf) {
 	return rc;
 }
 
-void parley_set_mean(ps_decoder_t *d, const float *mean, int frames) {
+void parley_set_mean(ps_decoder_t *d, const float *mean) {
 	cmn_t *c = ps_get_feat(d)->cmn_struct;
 	int i;
 
+	// The mean stays as it is within an utterance of less than eight seconds; the
+	// sum and its weight are what longer ones go on from.
 	for (i = 0; i < c->veclen && i < PARLEY_CEPSTRA; i++) {
 		c->cmn_mean[i] = mean[i];
-		c->sum[i] = mean[i] * frames;
+		c->sum[i] = mean[i] * CMN_WIN;
 	}
-	c->nframe = frames;
+	c->nframe = CMN_WIN;
 }
 
 void parley_get_mean(ps_decoder_t *d, float *mean) {
@@ -61,6 +66,31 @@ void parley_get_mean(ps_decoder_t *d, float *mean) {
 
 	for (i = 0; i < PARLEY_CEPSTRA; i++)
 		mean[i] = i < c->veclen ? c->cmn_mean[i] : 0;
+}
+
+int parley_sum(ps_decoder_t *d, const int16 *samples, size_t n, float *sum) {
+	fe_t *fe = ps_get_fe(d);
+	mfcc_t **cepstra = NULL, *last;
+	int32 frames = 0, more = 0;
+	int i, k;
+
+	for (k = 0; k < PARLEY_CEPSTRA; k++)
+		sum[k] = 0;
+	if (fe_get_output_size(fe) != PARLEY_CEPSTRA)
+		return 0;
+	fe_start_stream(fe);
+	fe_start_utt(fe);
+	if (fe_process_utt(fe, samples, n, &cepstra, &frames) < 0)
+		frames = 0;
+	last = ckd_calloc(PARLEY_CEPSTRA, sizeof(*last));
+	fe_end_utt(fe, last, &more);
+	ckd_free(last);
+	for (i = 0; i < frames; i++)
+		for (k = 0; k < PARLEY_CEPSTRA; k++)
+			sum[k] += cepstra[i][k];
+	if (cepstra != NULL)
+		fe_free_2d(cepstra);
+	return frames;
 }
 
 void parley_score(ps_decoder_t *d, long *score, long *frames) {

@@ -4,7 +4,6 @@ package pocketsphinx
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"parley/agent/stt"
@@ -123,11 +122,8 @@ func (s *stream) decoder(e *expectation) (*decoder, error) {
 	return s.grammars, s.grammars.use(e.grammar, e.words, s.recognizer.dict)
 }
 
-// recognize decodes one utterance, from its first samples to its final result.
-//
-// It does so twice: as the words come, and once more when they have ended, with the
-// mean that the first decoding has found. That halves the errors of a call's first
-// utterances, and costs some 50 ms per second of speech before the final result.
+// recognize decodes one utterance, from its first samples to its final result: as the
+// words come, for interim results, and once more when they have ended.
 func (s *stream) recognize(u *utterance) error {
 	first, from, ended, _ := s.in.take(u, 0, s.buffer())
 	if ended && len(first) == 0 && from == 0 { // Finalize without Begin
@@ -135,7 +131,9 @@ func (s *stream) recognize(u *utterance) error {
 		return nil
 	}
 	if u.expect.deaf {
-		s.wait(u)
+		if err := s.wait(u); err != nil {
+			return err
+		}
 		s.report(stt.Result{Final: true})
 		return nil
 	}
@@ -143,29 +141,24 @@ func (s *stream) recognize(u *utterance) error {
 	if err != nil {
 		return err
 	}
-	mean := d.mean
-	if s.recognizer.cfg.Interims || u.expect.grammar == "" {
-		if err := s.live(d, u); err != nil {
-			return err
-		}
+	dictation := u.expect.grammar == ""
+	if dictation || s.recognizer.cfg.Interims {
+		err = s.live(d, u)
 	} else {
-		s.wait(u)
+		err = s.wait(u)
 	}
-	if u.expect.grammar == "" {
+	switch {
+	case err != nil:
+		return err
+	case dictation:
 		s.report(stt.Result{Final: true, Text: d.text()})
 		return nil
 	}
-	text, confidence, err := s.again(d, u)
+	text, sure, err := s.settle(d, s.in.whole(u))
 	if err != nil {
 		return err
 	}
-	if confidence < s.recognizer.cfg.Reject {
-		text = ""
-	}
-	if text == "" {
-		d.mean = mean // a cough says nothing about the caller's voice
-	}
-	s.report(stt.Result{Final: true, Text: text, Confidence: confidence})
+	s.report(stt.Result{Final: true, Text: text, Confidence: sure})
 	return nil
 }
 
@@ -178,7 +171,7 @@ func (s *stream) live(d *decoder, u *utterance) error {
 	if err := d.start(search); err != nil {
 		return err
 	}
-	defer d.end(true)
+	defer d.end()
 	at, next, said := 0, 0, ""
 	step := int(interimEvery * time.Duration(s.in.rate) / time.Second)
 	for s.ctx.Err() == nil {
@@ -206,7 +199,7 @@ func (s *stream) live(d *decoder, u *utterance) error {
 }
 
 // wait waits for the end of an utterance.
-func (s *stream) wait(u *utterance) {
+func (s *stream) wait(u *utterance) error {
 	at := 0
 	for s.ctx.Err() == nil {
 		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
@@ -215,12 +208,13 @@ func (s *stream) wait(u *utterance) {
 		}
 		at = from + len(pcm)
 		if ended {
-			return
+			return nil
 		}
 		if len(pcm) == 0 {
 			s.sleep()
 		}
 	}
+	return s.ctx.Err()
 }
 
 func (s *stream) sleep() {
@@ -230,45 +224,44 @@ func (s *stream) sleep() {
 	}
 }
 
-// again decodes all of an utterance that has ended. Without a decoding before, it
-// takes two. Another one, by phones, tells what to think of the words.
-func (s *stream) again(d *decoder, u *utterance) (text string, sure float64, err error) {
-	pcm := s.in.whole(u)
-	if !s.recognizer.cfg.Interims {
-		if err := s.decode(d, grammarSearch, pcm, true); err != nil {
-			return "", 0, err
-		}
-	}
-	mean := d.mean
-	if err := s.decode(d, grammarSearch, pcm, true); err != nil {
+// settle finds the words of an utterance that has ended, and how sure they are.
+//
+// It first moves the call's mean to that of the utterance, which halves the errors of
+// a call's first utterances, and then decodes twice: by the grammar, and by phones,
+// to tell what to think of the words.
+func (s *stream) settle(d *decoder, pcm []int16) (text string, sure float64, err error) {
+	pcm = trim(pcm, s.in.rate)
+	before := d.mean
+	d.adapt(pcm)
+	if err := s.decode(d, grammarSearch, pcm); err != nil {
 		return "", 0, err
 	}
 	text = d.text()
 	words, frames := d.score()
-	if text == "" || frames == 0 {
-		return "", 0, nil
+	if text != "" && frames > 0 {
+		if err := s.decode(d, loopSearch, pcm); err != nil {
+			return "", 0, err
+		}
+		loop, frames := d.score()
+		sure = confidence(words, loop, frames)
 	}
-	after := d.mean
-	d.mean = mean // the loop hears the same as the words did
-	err = s.decode(d, loopSearch, pcm, false)
-	d.mean = after
-	if err != nil {
-		return "", 0, err
+	if text == "" || sure < s.recognizer.cfg.Reject {
+		d.mean = before // a cough says nothing about the caller's voice
+		return "", sure, nil
 	}
-	loop, frames := d.score()
-	return text, confidence(words, loop, frames), nil
+	return text, sure, nil
 }
 
 // decode runs one decoding over pcm, as long as the stream is open.
-func (s *stream) decode(d *decoder, search string, pcm []int16, learn bool) error {
+func (s *stream) decode(d *decoder, search string, pcm []int16) error {
 	if err := d.start(search); err != nil {
 		return err
 	}
-	defer d.end(learn)
+	defer d.end()
 	step := len(s.buffer())
 	for at := 0; at < len(pcm); at += step {
 		if err := s.ctx.Err(); err != nil {
-			return fmt.Errorf("pocketsphinx: %w", err)
+			return err
 		}
 		d.feed(pcm[at:min(len(pcm), at+step)])
 	}
