@@ -221,6 +221,7 @@ func (s *synthesis) stop() {
 // deliver gives the sound to out as it grows.
 func (s *synthesis) deliver(ctx context.Context, offset time.Duration, out func(tts.Chunk) error) (int, error) {
 	given, limit := 0, int(maxChunk*time.Duration(s.rate)/time.Second)
+	var chunk []int16 // out may change it while the library's side copies s.pcm
 	for {
 		if err := ctx.Err(); err != nil {
 			return given, err
@@ -249,7 +250,8 @@ func (s *synthesis) deliver(ctx context.Context, offset time.Duration, out func(
 		for k < len(words) && (last || words[k].Start < end) {
 			k++
 		}
-		c := tts.Chunk{PCM: pcm[:n:n], Words: shifted(words[:k], offset)}
+		chunk = append(chunk[:0], pcm[:n]...)
+		c := tts.Chunk{PCM: chunk, Words: shifted(words[:k], offset)}
 		s.mu.Lock()
 		s.words = s.words[k:]
 		s.mu.Unlock()
