@@ -6,7 +6,7 @@ import "math"
 // other sounds, and how fast that changes. Measured on recordings of people over
 // G.711; human_test.go holds on to it.
 const (
-	evenScore  = 3.3
+	evenScore  = 7.0
 	scoreScale = 2.0
 )
 

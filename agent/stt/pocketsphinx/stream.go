@@ -230,7 +230,7 @@ func (s *stream) sleep() {
 // a call's first utterances, and then decodes twice: by the grammar, and by phones,
 // to tell what to think of the words.
 func (s *stream) settle(d *decoder, pcm []int16) (text string, sure float64, err error) {
-	pcm = trim(pcm, s.in.rate)
+	pcm = frame(pcm, s.in.rate)
 	before := d.mean
 	d.adapt(pcm)
 	if err := s.decode(d, grammarSearch, pcm); err != nil {

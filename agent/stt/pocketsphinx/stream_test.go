@@ -21,7 +21,7 @@ func saying(t testing.TB, text string) []int16 {
 	t.Helper()
 	for _, r := range recordings(t) {
 		if r.text == text {
-			return telephone(r.pcm, 0, 8000)
+			return telephone(r.pcm, 0, 8000, 3200)
 		}
 	}
 	t.Fatalf("no recording says %q", text)
