@@ -104,7 +104,7 @@ func (s *scanner) statement(r *rule) bool {
 			return false
 		case tok == ";":
 			return true
-		case r == nil || strings.ContainsAny(tok[:1], "=|()[]*+/{"):
+		case r == nil || strings.ContainsAny(tok[:1], "=|()[]*+/{>}"):
 		case tok[0] == '<':
 			if name, ok := reference(tok); ok && name != "NULL" && name != "VOID" {
 				r.refs = append(r.refs, name)

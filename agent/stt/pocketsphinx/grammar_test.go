@@ -63,7 +63,7 @@ func FuzzVocabulary(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		words, err := vocabulary(s)
-		if err != nil {
+		if err != nil || strings.Contains(s, `"`) { // anything can be quoted
 			return
 		}
 		for i, w := range words {
