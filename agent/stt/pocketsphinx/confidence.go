@@ -3,7 +3,7 @@ package pocketsphinx
 import "math"
 
 // The difference of score per frame at which speech of the grammar is as likely as
-// other sounds, and how fast that changes. Measured on recordings of people over
+// other sounds, and how fast that changes. Tuned on the recordings of one person over
 // G.711; human_test.go holds on to it.
 const (
 	evenScore  = 7.0
