@@ -1,11 +1,12 @@
 // Package pocketsphinx is an embedded English recogniser for small grammars: menus,
 // digits, commands. It runs in the gateway's own process, by cgo, with no network
-// and no key, and costs 2 to 6 % of a core while the caller speaks and nothing
-// while he does not.
+// and no key. It costs about 15 % of a core while the caller speaks, nothing while he
+// does not, and 8 MB a call from the first utterance on; the final result comes some
+// 130 ms after a second of speech.
 //
-// Over the telephone it is good at telling a handful of words apart (see the table
-// in human_test.go) and poor at anything else. Recognition without a grammar is
-// there for demonstrations only: a third of the words come out wrong.
+// Over the telephone it is good at telling a handful of words apart (see the tables
+// in human_test.go and others_test.go). Recognition without a grammar is there for
+// demonstrations only: a third of the words come out wrong.
 //
 // Without cgo the package still builds, and New says what is missing.
 package pocketsphinx
