@@ -245,11 +245,16 @@ func (c *Call) live() {
 // conclude hangs up, waits for the agent and writes the record. It runs once, on a
 // goroutine of its own, when the call's context is done.
 func (c *Call) conclude() {
+	defer func() {
+		if p := recover(); p != nil { // an observer's, say: other calls live on
+			c.log.Error("end of the call panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		}
+		c.server.release(c)
+	}()
 	c.stopWatch()
 	c.hangUp()
 	c.leave()
 	c.finish()
-	c.server.release(c)
 }
 
 // runAgent runs the agent; its panic is a fault of this call only.
