@@ -236,14 +236,20 @@ type watcher struct {
 	ended   chan Record
 	refused chan string
 	events  chan agent.Event
+	panics  atomic.Bool // when a call ends
 }
 
 func newWatcher() *watcher {
-	return &watcher{make(chan Started, 1000), make(chan Record, 1000), make(chan string, 1000), make(chan agent.Event, 1000)}
+	return &watcher{started: make(chan Started, 1000), ended: make(chan Record, 1000), refused: make(chan string, 1000), events: make(chan agent.Event, 1000)}
 }
 
 func (w *watcher) CallStarted(s Started)             { w.started <- s }
-func (w *watcher) CallEnded(r Record)                { w.ended <- r }
+func (w *watcher) CallEnded(r Record) {
+	if w.panics.Load() {
+		panic("observer")
+	}
+	w.ended <- r
+}
 func (w *watcher) CallRefused(code int, rule string) { w.refused <- fmt.Sprint(code, " ", rule) }
 func (w *watcher) CallEvent(_ string, e agent.Event) { w.events <- e }
 func (w *watcher) awaitEnd(t *testing.T) (r Record)  { t.Helper(); return await(t, w.ended, "record") }
