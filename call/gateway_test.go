@@ -243,7 +243,7 @@ func newWatcher() *watcher {
 	return &watcher{started: make(chan Started, 1000), ended: make(chan Record, 1000), refused: make(chan string, 1000), events: make(chan agent.Event, 1000)}
 }
 
-func (w *watcher) CallStarted(s Started)             { w.started <- s }
+func (w *watcher) CallStarted(s Started) { w.started <- s }
 func (w *watcher) CallEnded(r Record) {
 	if w.panics.Load() {
 		panic("observer")
