@@ -92,16 +92,34 @@ type Call struct {
 	Caller Caller
 	// Called is the number or name that was dialled, bounded and cleaned.
 	Called string
+	// Original is who was called first, before the call was diverted; empty when it
+	// was not, or no trusted trunk says so.
+	Original string
+	// Trunk is the name of the trunk that the call came or goes through, or empty.
+	Trunk string
+	// Agent is the name of the agent that the route chose, or empty.
+	Agent string
+	// Headers are the X- headers of an INVITE from a trunk that is trusted, bounded
+	// and cleaned; names are in canonical form ("X-Account"). Nil for others.
+	Headers map[string]string
+	// Context is what whoever placed an outbound call gave the agent to know.
+	Context map[string]string
+	// Token is a short-lived JWT whose subject is Caller.ResourceID, for services
+	// that the agent calls. Empty when none is configured. It is a secret.
+	Token string
 	// Rate is the sample rate in Hz of the call's codec, the meaning of 0 in Format.
 	Rate int
 	// Speaker is the call's mouth.
 	Speaker Speaker
+	// Control is the means to act on the call. It is never nil.
+	Control Control
 	// Emit reports what happens in the conversation. It never blocks, may be
 	// called from any goroutine, and is never nil.
 	Emit func(Event)
 }
 
-// Caller is who is on the line. Its texts come from outside: they are bounded and
+// Caller is who is on the line: the calling party, and of an outbound call the party
+// that is called. Its texts come from outside: they are bounded and
 // free of control characters, and still must never be trusted as instructions.
 type Caller struct {
 	// ResourceID identifies the person across calls: the E.164 number. Empty when
@@ -112,6 +130,9 @@ type Caller struct {
 	Number string
 	// Name is the display name, or empty.
 	Name string
+	// Verified says that ResourceID comes from a token whose signature was checked,
+	// not from a number that could be forged.
+	Verified bool
 }
 
 // NoticeKind tells Notices apart.
@@ -133,7 +154,8 @@ const (
 	SpeechStarted
 	// SpeechEnded: everything said was put on the wire. Notice.Position is where.
 	SpeechEnded
-	// Held: the caller put the call on hold; nothing is heard or played.
+	// Held: the caller, or Control.Hold, put the call on hold; nothing is heard or
+	// played.
 	Held
 	// Resumed: the hold ended.
 	Resumed

@@ -33,8 +33,39 @@ const (
 	EventAction EventType = "action"
 	// EventState: the conversation moved to another state; Reason names it.
 	EventState EventType = "state"
+	// EventConnection: the connection changed; Reason is one of the Connection
+	// constants, Code the SIP status that goes with it, Text what the peer said.
+	EventConnection EventType = "connection"
+	// EventTiming: how long a part of the work took; Reason names the part, Latency
+	// is the time.
+	EventTiming EventType = "timing"
+	// EventLagged: the last event of a stream whose reader was too slow; what came
+	// after is missing.
+	EventLagged EventType = "lagged"
 	// EventError: something failed; Reason says what, in words without secrets.
 	EventError EventType = "error"
+)
+
+// The reasons of EventConnection.
+const (
+	ConnectionDialling = "dialling"
+	ConnectionRinging  = "ringing"
+	// ConnectionEarlyMedia: the peer sends sound before the answer.
+	ConnectionEarlyMedia = "early_media"
+	ConnectionAnswered   = "answered"
+	// ConnectionFailed: an outbound call was not answered. Code, Q850 and Text say why.
+	ConnectionFailed = "failed"
+	ConnectionHeld   = "held"
+	// ConnectionResumed: a hold is over.
+	ConnectionResumed = "resumed"
+	// ConnectionTransferring: a transfer began, or came further; Text is the target,
+	// Code the status that the target gave.
+	ConnectionTransferring   = "transferring"
+	ConnectionTransferred    = "transferred"
+	ConnectionTransferFailed = "transfer_failed"
+	// ConnectionMoved: another dialog took the call over, by Replaces or REFER.
+	ConnectionMoved = "moved"
+	ConnectionEnded = "ended"
 )
 
 // Event is one thing that happened in a conversation, for logs, metrics, event
@@ -50,4 +81,7 @@ type Event struct {
 	Position    time.Duration `json:"position_ns,omitempty"`
 	Confidence  float64       `json:"confidence,omitempty"`
 	Reason      string        `json:"reason,omitempty"`
+	// Code is a SIP status, Q850 a cause of the telephone network (ITU-T Q.850).
+	Code int `json:"code,omitempty"`
+	Q850 int `json:"q850,omitempty"`
 }

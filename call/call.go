@@ -97,10 +97,11 @@ func newID() string {
 // took is given back by free.
 func (c *Call) setUp() error {
 	c.identify()
-	opener := c.server.parts.Route(c.called)
-	if opener == nil {
+	routed, ok := c.server.parts.Route(Request{Called: c.called, Caller: c.caller, Direction: "inbound"})
+	if !ok || routed.Opener == nil {
 		return errNoRoute
 	}
+	opener := routed.Opener
 	// The INVITE's own context ends when the caller cancels; a call's context does
 	// not end with its INVITE transaction.
 	stop := context.AfterFunc(c.inv.Context(), func() { c.end(context.Cause(c.inv.Context())) })
@@ -206,6 +207,7 @@ func (c *Call) open(opener agent.Opener) error {
 		Called:  c.called,
 		Rate:    c.line.codec.SampleRate,
 		Speaker: c.mouth,
+		Control: agent.NoControl{},
 		Emit:    func(e agent.Event) { c.server.event(c, e) },
 	})
 	if err != nil {

@@ -63,12 +63,9 @@ func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
 		Wheel: g.wheel, Identity: who, Codecs: codecs, Observer: g.seen, Log: log,
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 		Admit: func(*sip.Invite) *sip.RejectError { return g.refusal.Load() },
-		Route: func(called string) agent.Opener {
+		Route: func(r Request) (Routed, bool) {
 			g.routed.Add(1)
-			if called == "nobody" {
-				return nil
-			}
-			return g.agent
+			return Routed{Route: "all", Agent: "fake", Opener: g.agent}, r.Called != "nobody"
 		},
 	})
 	if err != nil {

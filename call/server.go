@@ -27,9 +27,14 @@ type Parts struct {
 	// Admit says whether a call may come in; a refusal is what the caller is told.
 	// It is asked before anything is taken for the call. nil lets everybody in.
 	Admit func(*sip.Invite) *sip.RejectError
-	// Route finds the agent for a called number or name; nil answers 404. It may
-	// be called concurrently.
-	Route func(called string) agent.Opener
+	// Trunks are the peers that calls come from and go through.
+	Trunks []Trunk
+	// Route finds the agent for a call; false answers 404. It may be called
+	// concurrently.
+	Route func(Request) (Routed, bool)
+	// Agent finds an agent by its name, for outbound calls that ask for one; nil when
+	// there is none. May be nil.
+	Agent func(name string) agent.Opener
 	// Voice makes a call's voice detector for PCM at rate. When the detector is an
 	// io.Closer, the call closes it.
 	Voice func(rate int) (vad.Detector, error)

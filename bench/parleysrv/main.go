@@ -87,7 +87,7 @@ func run(host string, port int, silent bool, maxCalls int, garbage bool) error {
 	voice := player{silent: silent}
 	calls, err := call.NewServer(cc, call.Parts{
 		Wheel: wheel, Identity: who, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()},
-		Route: func(string) agent.Opener { return &voice },
+		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: &voice}, true },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	})
 	if err != nil {

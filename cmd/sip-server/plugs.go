@@ -19,6 +19,7 @@ import (
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
 	"parley/agent/tts/flite"
+	"parley/call"
 	"parley/config"
 	"parley/media"
 	"parley/media/g711"
@@ -65,8 +66,8 @@ func (p *plugs) close() {
 	p.undo = nil
 }
 
-// route gives every called number to the one agent there is.
-func (p *plugs) route(string) agent.Opener { return p.opener }
+// route gives every call to the one agent there is.
+func (p *plugs) route(call.Request) (call.Routed, bool) { return call.Routed{Opener: p.opener}, true }
 
 // voice makes the detector of one call.
 func (p *plugs) voice(rate int) (vad.Detector, error) {

@@ -104,10 +104,11 @@ func startGateway(t *testing.T, change func(*call.Config, *sip.Config)) *gateway
 	return g
 }
 
-func (g *gateway) route(called string) agent.Opener {
+func (g *gateway) route(r call.Request) (call.Routed, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.agents[called]
+	o := g.agents[r.Called]
+	return call.Routed{Opener: o}, o != nil
 }
 
 // serve makes a the agent of those who call name.

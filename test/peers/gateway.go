@@ -61,7 +61,7 @@ func StartGateway(t testing.TB, opener agent.Opener) *Gateway {
 	must(err)
 	g.calls, err = call.NewServer(call.DefaultConfig(), call.Parts{
 		Wheel: g.wheel, Codecs: []media.Codec{wide, g722.G722(), g711.PCMU(), g711.PCMA()}, Identity: who, Observer: g,
-		Route: func(string) agent.Opener { return opener },
+		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: opener}, true },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	})
 	must(err)
