@@ -62,7 +62,7 @@ func TestEndpoints(t *testing.T) {
 
 func TestServeFinishesRequestsUnderWay(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	s, err := New(Config{Listen: "127.0.0.1:0"}, func() error { close(entered); <-leave; return nil }, NewMetrics(Sources{}), nil)
+	s, err := New(listening("127.0.0.1:0"), func() error { close(entered); <-leave; return nil }, NewMetrics(Sources{}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestListenSaysWhatToDoWhenThePortIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	s, err := New(Config{Listen: l.Addr().String()}, func() error { return nil }, NewMetrics(Sources{}), nil)
+	s, err := New(listening(l.Addr().String()), func() error { return nil }, NewMetrics(Sources{}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,17 +127,24 @@ func TestOff(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for listen, ok := range map[string]bool{"": true, "127.0.0.1:8080": true, ":0": true, "[::1]:1": true, "localhost:80": true, "8080": false, "127.0.0.1:http": false, "x:70000": false} {
-		if err := (Config{Listen: listen}).Validate(); (err == nil) != ok {
+	for listen, ok := range map[string]bool{"": true, "127.0.0.1:8080": true, ":0": false, "[::1]:1": true, "localhost:80": true, "8080": false, "127.0.0.1:http": false, "x:70000": false} {
+		if err := listening(listen).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", listen, err)
 		}
 	}
 }
 
+// listening is the default configuration on another address.
+func listening(addr string) Config {
+	c := DefaultConfig()
+	c.Listen = addr
+	return c
+}
+
 // serve runs a Server for the time of the test.
 func serve(t *testing.T, ready func() error) (*Server, string) {
 	t.Helper()
-	s, err := New(Config{Listen: "127.0.0.1:0"}, ready, NewMetrics(Sources{}), zap.NewNop())
+	s, err := New(listening("127.0.0.1:0"), ready, NewMetrics(Sources{}), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
