@@ -73,7 +73,7 @@ func (s *Server) dispatch(m *message) {
 	case "OPTIONS":
 		s.receiveOptions(m)
 	default:
-		s.refuseStateless(m, refuse(481, "dialog", "%s outside of a call", m.method))
+		s.receiveStray(m)
 	}
 }
 

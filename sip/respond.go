@@ -19,6 +19,8 @@ func phrase(code int) string {
 		return "Ringing"
 	case 200:
 		return "OK"
+	case 202:
+		return "Accepted"
 	case 302:
 		return "Moved Temporarily"
 	case 400:
@@ -61,6 +63,8 @@ func phrase(code int) string {
 		return "Request Terminated"
 	case 488:
 		return "Not Acceptable Here"
+	case 489:
+		return "Bad Event"
 	case 491:
 		return "Request Pending"
 	case 500:

@@ -18,18 +18,24 @@ const (
 )
 
 // methods are those that this server understands, as written in Allow.
-const methods = "INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, PRACK"
+const methods = "INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, PRACK, REFER, NOTIFY, SUBSCRIBE"
 
 func knownMethod(m string) bool {
 	switch m {
-	case "INVITE", "ACK", "CANCEL", "BYE", "OPTIONS", "UPDATE", "INFO", "PRACK":
+	case "INVITE", "ACK", "CANCEL", "BYE", "OPTIONS", "UPDATE", "INFO", "PRACK", "REFER", "NOTIFY", "SUBSCRIBE":
 		return true
 	}
 	return false
 }
 
 // extensions are the option tags that we understand in Require.
-func extension(tag string) bool { return tag == "timer" || tag == "100rel" }
+func extension(tag string) bool {
+	switch tag {
+	case "timer", "100rel", "replaces", "norefersub":
+		return true
+	}
+	return false
+}
 
 // refusal is a RejectError with headers of its own.
 type refusal struct {
@@ -257,6 +263,10 @@ func (m *message) checkAccept() *refusal {
 
 func (m *message) checkBody() *refusal {
 	if len(m.body) == 0 || m.method == "OPTIONS" || m.method == "BYE" || m.method == "CANCEL" {
+		return nil
+	}
+	switch m.method {
+	case "REFER", "NOTIFY", "SUBSCRIBE": // what they carry is no description
 		return nil
 	}
 	kind := m.get("content-type")
