@@ -119,7 +119,7 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 	} else if conn.addr.IsValid() {
 		m.Peer = netip.AddrPortFrom(conn.addr, line.port)
 	}
-	m.Send, m.Recv = ours.send, ours.recv
+	m.Send, m.Recv = ours.send, ours.recv && !l.Hold
 	if l.Events {
 		if f, ok := events(line.formatsOf(), c.format.clock); ok {
 			m.Events, m.EventClock = true, f.clock

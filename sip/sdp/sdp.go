@@ -30,6 +30,9 @@ type Local struct {
 	// PacketTime is the audio time per packet that we wish to receive; 0 is
 	// 20 ms.
 	PacketTime time.Duration
+	// Hold offers and answers that we hear nothing: sendonly in place of sendrecv,
+	// inactive in place of recvonly (RFC 3264 section 8.4).
+	Hold bool
 	// SessionID and Version make the o= line. The id stays the same for all of a
 	// dialog; the caller raises Version by one when Changed says that the text
 	// is another one (RFC 3264 section 8).

@@ -553,3 +553,27 @@ func TestWhereOurRTCPIs(t *testing.T) { // BR-026
 		}
 	}
 }
+
+func TestOurHoldIsOfferedAndStays(t *testing.T) {
+	l := local(pcmu)
+	l.Hold = true
+	offer := string(Offer(l))
+	if !strings.Contains(offer, "a=sendonly\r\n") {
+		t.Errorf("our hold is offered as\n%s", offer)
+	}
+	for _, c := range []struct{ theirs, ours string }{
+		{"sendrecv", "sendonly"}, {"recvonly", "sendonly"}, {"sendonly", "inactive"}, {"inactive", "inactive"},
+	} {
+		peer, err := Parse([]byte("v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\na=" + c.theirs + "\r\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, m, err := Answer(peer, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(answer), "a="+c.ours+"\r\n") || m.Recv {
+			t.Errorf("%s is answered by recv %v and\n%s; want %s", c.theirs, m.Recv, answer, c.ours)
+		}
+	}
+}

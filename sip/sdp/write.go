@@ -10,9 +10,9 @@ import (
 // defaultPacketTime is used when Local leaves it open.
 const defaultPacketTime = 20 * time.Millisecond
 
-// Offer writes an offer of all our codecs, sendrecv: the offer for an INVITE or
-// re-INVITE without one says what we can and wish, whatever was agreed before (RFC
-// 6337 section 5.3). telephone-event is there once for every clock among the
+// Offer writes an offer of all our codecs, sendrecv, or sendonly with Local.Hold: the
+// offer for an INVITE or re-INVITE without one says what we can and wish, whatever
+// the peer wanted before (RFC 6337 section 5.3). telephone-event is there once for every clock among the
 // codecs.
 func Offer(l Local) []byte {
 	var b bytes.Buffer
@@ -24,7 +24,7 @@ func Offer(l Local) []byte {
 	if l.Events {
 		formats = append(formats, offeredEvents(l)...)
 	}
-	stream(&b, l, "RTP/AVP", formats, direction{true, true}, l.RTCPMux, 0)
+	stream(&b, l, "RTP/AVP", formats, direction{true, !l.Hold}, l.RTCPMux, 0)
 	return b.Bytes()
 }
 
