@@ -3,6 +3,7 @@ package sip
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ type request struct {
 	callID      string
 	cseq        uint32
 	fields      []field
-	body        []byte // a session description
+	body        []byte // a session description, unless fields hold another Content-Type
 }
 
 // write composes the message for a flow.
@@ -34,7 +35,7 @@ func (s *Server) write(r *request, f *flow, branch string) []byte {
 	if s.cfg.UserAgent != "" {
 		fields = append(fields, field{"User-Agent", s.cfg.UserAgent})
 	}
-	if len(r.body) > 0 {
+	if len(r.body) > 0 && !slices.ContainsFunc(r.fields, func(f field) bool { return f.name == "Content-Type" }) {
 		fields = append(fields, field{"Content-Type", "application/sdp"})
 	}
 	return encode(r.method+" "+r.uri+" SIP/2.0", fields, r.body)
