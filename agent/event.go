@@ -36,6 +36,8 @@ const (
 	// EventConnection: the connection changed; Reason is one of the Connection
 	// constants, Code the SIP status that goes with it, Text what the peer said.
 	EventConnection EventType = "connection"
+	// EventRecording: the call's recording; Reason is "on", "off" or "failed".
+	EventRecording EventType = "recording"
 	// EventTiming: how long a part of the work took; Reason names the part, Latency
 	// is the time.
 	EventTiming EventType = "timing"

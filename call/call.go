@@ -73,6 +73,8 @@ type Call struct {
 	turns    atomic.Uint64
 	digits   atomic.Uint64
 	freed    sync.Once
+	taping   taping
+	prompt   announcement
 	ran      bool
 
 	stopWatch func()
@@ -193,8 +195,11 @@ func (c *Call) connect(first *change, f agent.Format) error {
 		return err
 	}
 	c.line, c.codec = first.line, first.line.codec.Name
-	c.mouth, err = newMouth(first.line, f.SayRate, c.server.cfg.SpeechBuffer, c.notice)
-	return err
+	if c.mouth, err = newMouth(first.line, f.SayRate, c.server.cfg.SpeechBuffer, c.notice); err != nil {
+		return err
+	}
+	c.equip()
+	return nil
 }
 
 // open makes the agent's session while the caller hears ringing.
@@ -226,6 +231,7 @@ func (c *Call) start() {
 	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
 		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.codec), zap.Duration("setup", setup))
 	c.stopWatch = c.watch()
+	c.startRecording()
 	c.gone = make(chan struct{})
 	// The peer's port may belong to another call of its once the dialog is over:
 	// nothing more is sent, however long the agent takes to leave.
@@ -237,6 +243,7 @@ func (c *Call) start() {
 // live runs the agent; when it returns the call is over.
 func (c *Call) live() {
 	defer close(c.gone)
+	c.announce(c.ctx)
 	if err := c.runAgent(c.ctx); err != nil {
 		c.end(&agentError{err}) // which says nothing when the call was over before
 		return
@@ -304,6 +311,7 @@ func (c *Call) free() {
 		if c.rtp != nil {
 			c.rtp.Close()
 		}
+		c.closeRecording()
 		if c.ear != nil {
 			if v, ok := c.ear.voice.(io.Closer); ok {
 				_ = v.Close() // a detector has nothing to say at its end
@@ -322,6 +330,9 @@ func (c *Call) free() {
 func (c *Call) notice(n agent.Notice) {
 	if n.Kind == agent.Digit {
 		c.digits.Add(1)
+	}
+	if c.prompt.hides(n, c.server.parts.Announcement.lasts()) {
+		return
 	}
 	c.session.Notice(n)
 }

@@ -48,6 +48,8 @@ type Config struct {
 	// LogWords writes what is said, by both sides, to the log at info level. Off by
 	// default: words are private.
 	LogWords bool
+	// Recording is about files of the calls' sound.
+	Recording RecordingConfig
 }
 
 // DefaultConfig is what a call does when nothing is configured.
@@ -64,6 +66,7 @@ func DefaultConfig() Config {
 		SpeechBuffer:        500 * time.Millisecond,
 		JitterMin:           20 * time.Millisecond,
 		JitterMax:           200 * time.Millisecond,
+		Recording:           DefaultRecordingConfig(),
 	}
 }
 
@@ -104,6 +107,9 @@ func (c Config) Validate() error {
 	}
 	if c.JitterMin < 0 || c.JitterMax < c.JitterMin || c.JitterMax > 2*time.Second {
 		bad("jitter_min, jitter_max: %v and %v, must rise and end at 2s at the most", c.JitterMin, c.JitterMax)
+	}
+	if err := c.Recording.Validate(); err != nil {
+		bad("recording: %w", err)
 	}
 	return errors.Join(errs...)
 }

@@ -46,6 +46,16 @@ type ear struct {
 
 	hear   func([]int16)
 	notice func(agent.Notice)
+	// deaf, while it says so, keeps the sound from the agent, but not from the
+	// recording. hidden is the last edge of a voice that the agent was not told of.
+	deaf   func() bool
+	hidden agent.NoticeKind
+
+	tape   *tape         // nil: the call is not recorded
+	now    time.Duration // of the wheel
+	delays *delays       // nil: not measured
+	age    func() time.Duration
+	plays  uint32
 
 	began   bool
 	heardAt time.Duration // when sound, or silence in its stead, was last given
@@ -94,6 +104,7 @@ func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) e
 
 // packet takes one packet of the caller.
 func (e *ear) packet(p *rtp.Packet) {
+	e.now = p.Arrival
 	if p.Resync {
 		e.jitter.Reset()
 	}
@@ -112,13 +123,17 @@ func (e *ear) packet(p *rtp.Packet) {
 		return
 	}
 	if e.jitter.Push(p.Arrival, p.Sequence, p.Timestamp, p.Marker, p.Payload) {
-		e.play(p.Arrival, p.Payload)
+		e.play(p.Arrival, p.Arrival, p.Payload)
 	}
 	e.pop(p.Arrival)
 }
 
 // turn looks for packets whose waiting time is over, and for silence.
 func (e *ear) turn(now time.Duration, held bool) {
+	e.now = now
+	if e.hidden != 0 && !e.deaf() {
+		e.tellHidden()
+	}
 	e.pop(now)
 	if !e.began || held {
 		e.heardAt = now
@@ -157,7 +172,7 @@ func (e *ear) pop(now time.Duration) {
 			}
 			e.heardAt = now
 		default:
-			e.play(now, it.Payload)
+			e.play(now, it.At, it.Payload)
 		}
 	}
 }
@@ -172,8 +187,8 @@ func (e *ear) unfilled(n int) int {
 // samples converts a length in units of the RTP clock.
 func (e *ear) samples(n int) int { return n * e.line.codec.SampleRate / e.line.codec.ClockRate }
 
-// play decodes one payload.
-func (e *ear) play(now time.Duration, payload []byte) {
+// play decodes one payload of a packet that arrived at a time.
+func (e *ear) play(now, arrived time.Duration, payload []byte) {
 	pcm, err := e.line.dec.Decode(e.pcm[:0], payload)
 	if err != nil {
 		e.counts.undecoded++
@@ -185,10 +200,24 @@ func (e *ear) play(now time.Duration, payload []byte) {
 	}
 	e.began, e.heardAt, e.filled = true, now, 0
 	e.give(pcm)
+	if e.plays++; e.plays%measureEvery == 0 && e.delays != nil {
+		wait := now - arrived
+		if wait == 0 {
+			wait = e.age()
+		}
+		e.delays.hear.observe(wait)
+	}
 }
+
+// measureEvery is which share of packets is measured: to ask for the age of one costs
+// a system call.
+const measureEvery = 32
 
 // give hands sound on to the voice detector and to the agent.
 func (e *ear) give(pcm []int16) {
+	if e.tape != nil {
+		e.tape.heard(e.now, e.line, pcm)
+	}
 	heard := pcm
 	if e.line.codec.SampleRate != e.voiceRate {
 		e.voicePCM = e.toVoice.Process(e.voicePCM[:0], pcm)
@@ -198,6 +227,10 @@ func (e *ear) give(pcm []int16) {
 		piece := rest[:min(n, len(rest))]
 		rest = rest[len(piece):]
 		e.edge(e.voice.Process(piece))
+	}
+	if e.deaf() {
+		e.frame = e.frame[:0]
+		return
 	}
 	size := media.Samples(media.FrameTime, e.hearRate)
 	if e.line.codec.SampleRate == e.hearRate && len(e.frame) == 0 && len(pcm) == size {
@@ -225,5 +258,21 @@ func (e *ear) edge(v vad.Edge) {
 	default:
 		return
 	}
+	if e.deaf() {
+		e.hidden = kind
+		return
+	}
 	e.notice(agent.Notice{Kind: kind, At: time.Now(), Lag: v.Lag})
+}
+
+// tellHidden tells the agent of a voice that it finds under way.
+func (e *ear) tellHidden() {
+	kind := e.hidden
+	e.hidden = 0
+	if kind == agent.VoiceOn || kind == agent.VoiceConfirmed {
+		e.notice(agent.Notice{Kind: agent.VoiceOn, At: time.Now()})
+	}
+	if kind == agent.VoiceConfirmed {
+		e.notice(agent.Notice{Kind: kind, At: time.Now()})
+	}
 }

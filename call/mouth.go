@@ -30,14 +30,21 @@ const positionMask = 0xffffffff
 // Stop needs no lock: state holds the generation of what may be played and the
 // position played up to. The wheel moves the position by compare-and-swap before
 // it sends, Stop moves the generation the same way, so every packet is either
-// counted as heard or never sent.
+// counted as heard or never sent. Speech that a stall made too late is neither: lost
+// counts it, and Stop leaves it out.
 type Mouth struct {
 	sayRate int
 	notice  func(agent.Notice)
 
 	state  atomic.Uint64 // generation<<32 | position in samples at sayRate
+	lost   atomic.Uint64 // generation<<32 | samples of the reply under way that were dropped as too late
+	wired  atomic.Uint64 // samples put on the wire, at sayRate; never reckoned back
 	paused atomic.Bool
 	closed chan struct{}
+
+	began   time.Time
+	delays  *delays      // nil: not measured
+	stopped atomic.Int64 // when Stop came amid speech, on the mouth's clock; 0: it did not
 
 	idles atomic.Uint32 // idle packets sent since the last one of speech
 
@@ -60,11 +67,13 @@ type producer struct {
 	rate       *resample.Resampler
 	pcm        []int16 // at the codec's rate, less than a packet between calls
 	payload    []byte
+	said       time.Duration // when a reply began of which no packet is queued yet; 0: none
 }
 
 // player is the state of the wheel's side.
 type player struct {
 	speaking bool
+	flushed  bool // the packet taken last ended what was said
 	out      []byte
 }
 
@@ -90,6 +99,7 @@ func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Noti
 		sayRate: sayRate,
 		notice:  notice,
 		closed:  make(chan struct{}),
+		began:   time.Now(),
 		ring: newRing(int(buffer/(10*time.Millisecond))+reserve,
 			max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+2*maxPayload),
 		room: make(chan struct{}, 1),
@@ -126,6 +136,9 @@ func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
 	}
 	if generation != m.say.generation {
 		m.begin(generation)
+	}
+	if m.ring.length() == 0 && len(m.say.pcm) == 0 {
+		m.say.said = m.clock()
 	}
 	if l := m.line.Load(); l != m.say.line {
 		if err := m.use(l); err != nil {
@@ -168,12 +181,21 @@ func (m *Mouth) pushWhole(ctx context.Context) error {
 		}
 		p.out += uint64(size)
 		if err = m.wait(ctx, len(p.payload)); err == nil {
-			m.ring.push(packet{generation: p.generation, end: m.end(), line: p.line}, p.payload, reserve)
+			m.ring.push(packet{generation: p.generation, end: m.end(), line: p.line, said: p.first()}, p.payload, reserve)
 		}
 	}
 	p.pcm = p.pcm[:copy(p.pcm, p.pcm[done:])]
 	return err
 }
+
+// first is said for the packet that is queued now.
+func (p *producer) first() (said time.Duration) {
+	said, p.said = p.said, 0
+	return said
+}
+
+// clock is the time since the mouth was made, never 0.
+func (m *Mouth) clock() time.Duration { return max(1, time.Since(m.began)) }
 
 // follow brings the encoder to where the peer's decoder is when idle packets went
 // out since the last speech.
@@ -243,7 +265,7 @@ func (m *Mouth) Flush() {
 		if len(p.pcm) == size {
 			end = uint32(p.base + p.in)
 		}
-		m.ring.push(packet{generation: p.generation, end: end, line: p.line}, payload, 0)
+		m.ring.push(packet{generation: p.generation, end: end, line: p.line, said: p.first(), last: len(p.pcm) == size}, payload, 0)
 	}
 	// The padding is not speech: the next packet continues at what was said.
 	p.base, p.in, p.out = p.base+p.in, 0, 0
@@ -262,10 +284,48 @@ func (m *Mouth) Stop() time.Duration {
 	for {
 		was := m.state.Load()
 		generation, position := uint32(was>>32), uint32(was)
+		position -= m.missed(generation, position)
 		if m.state.CompareAndSwap(was, uint64(generation+1)<<32|uint64(position)) {
+			m.stopped.Store(int64(m.clock()))
 			m.paused.Store(false)
 			m.signal()
 			return media.Duration(int(position), m.sayRate)
+		}
+	}
+}
+
+// missed is how much of the reply under way was dropped before position.
+func (m *Mouth) missed(generation, position uint32) uint32 {
+	if lost := m.lost.Load(); uint32(lost>>32) == generation {
+		return min(uint32(lost), position)
+	}
+	return 0
+}
+
+// miss takes note of n samples that will not be sent. The wheel calls it before it
+// moves the position past them, so that no Stop counts them as heard.
+func (m *Mouth) miss(generation, n uint32) {
+	lost := m.lost.Load()
+	if uint32(lost>>32) != generation {
+		lost = uint64(generation) << 32
+	}
+	m.lost.Store(lost + uint64(n))
+	if m.delays != nil {
+		m.delays.dropped.Add(int64(media.Duration(int(n), m.sayRate)))
+	}
+}
+
+// spoken is how much speech was put on the wire.
+func (m *Mouth) spoken() time.Duration { return media.Duration(int(m.wired.Load()), m.sayRate) }
+
+// rewind makes what was said so far no part of the timeline: the next Say begins at
+// 0. Nobody may call Say meanwhile.
+func (m *Mouth) rewind() {
+	for {
+		was := m.state.Load()
+		if m.state.CompareAndSwap(was, (was>>32+1)<<32) {
+			m.wired.Store(0)
+			return
 		}
 	}
 }
@@ -334,11 +394,16 @@ func (m *Mouth) speech(l *line, skipped int) []byte {
 			return l.idle
 		}
 		current := p.generation == generation
+		drop := current && late > 0
+		if drop {
+			m.miss(generation, p.end-uint32(was))
+		}
 		if current && !m.state.CompareAndSwap(was, was&^positionMask|uint64(p.end)) {
 			continue // a Stop came between: look at the packet again
 		}
 		if current {
 			m.idles.Store(0) // before pop: see follow
+			m.play.flushed = p.last
 		}
 		m.play.out = m.ring.pop(m.play.out[:0])
 		if m.ring.length() < len(m.ring.packets)/4 {
@@ -347,11 +412,12 @@ func (m *Mouth) speech(l *line, skipped int) []byte {
 		if !current {
 			continue
 		}
-		if late > 0 {
+		if drop {
 			late--
 			continue
 		}
-		m.sounding(uint32(was))
+		m.wired.Add(uint64(p.end - uint32(was)))
+		m.sounding(uint32(was), p.said)
 		switch b := l.bridge; {
 		case p.line == l, b != nil && p.line == b.from && b.passes():
 			return m.play.out
@@ -362,9 +428,12 @@ func (m *Mouth) speech(l *line, skipped int) []byte {
 }
 
 // sounding tells the agent that a speech packet goes out after none did.
-func (m *Mouth) sounding(position uint32) {
+func (m *Mouth) sounding(position uint32, said time.Duration) {
 	if !m.play.speaking {
 		m.play.speaking = true
+		if said > 0 && m.delays != nil {
+			m.delays.say.observe(m.clock() - said)
+		}
 		m.notice(agent.Notice{Kind: agent.SpeechStarted, At: time.Now(), Position: media.Duration(int(position), m.sayRate)})
 	}
 }
@@ -372,8 +441,19 @@ func (m *Mouth) sounding(position uint32) {
 // quiet tells the agent that all that was said is on the wire.
 func (m *Mouth) quiet() {
 	m.signal()
+	if m.play.flushed { // what comes next is another reply
+		m.play.flushed = false
+		m.lost.Store(0)
+	}
+	stopped := time.Duration(m.stopped.Load())
+	if stopped > 0 {
+		m.stopped.Store(0)
+	}
 	if m.play.speaking {
 		m.play.speaking = false
+		if stopped > 0 && m.delays != nil {
+			m.delays.stop.observe(m.clock() - stopped)
+		}
 		m.notice(agent.Notice{Kind: agent.SpeechEnded, At: time.Now(), Position: m.Played()})
 	}
 }

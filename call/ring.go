@@ -1,6 +1,9 @@
 package call
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // ring is the queue of encoded speech between the agent's goroutine, which
 // pushes, and the wheel, which pops. One of each may use it at once; neither ever
@@ -25,7 +28,12 @@ type packet struct {
 	// end is the position on the speech timeline after this packet, in samples at
 	// the agent's rate.
 	end uint32
-	n   int32
+	// said is when the agent gave the first sample of a reply that begins with this
+	// packet, on the mouth's clock; 0 for packets amid speech.
+	said time.Duration
+	// last marks the end of what was said before a Flush.
+	last bool
+	n    int32
 }
 
 func newRing(packets, bytes int) *ring {

@@ -40,6 +40,11 @@ type Parts struct {
 	Voice func(rate int) (vad.Detector, error)
 	// Identity finds out who is calling.
 	Identity *identity.Resolver
+	// NewSoundFile begins a file of a recording: format is one of RecordingConfig's,
+	// path where it will be, rate in Hz 8000 or 16000. Only for a Config that records.
+	NewSoundFile func(format, path string, rate int) (SoundFile, error)
+	// Announcement is told to callers before the agent speaks; none if it is empty.
+	Announcement Announcement
 	// Observer is told what happens; nil for nobody.
 	Observer Observer
 	// Log is nil for none.
@@ -53,6 +58,9 @@ type Server struct {
 	parts   Parts
 	log     *zap.Logger
 	journal *journal
+	// recorder is nil when nothing is recorded.
+	recorder *recorder
+	delays   delays
 
 	mu       sync.Mutex
 	calls    map[string]*Call
@@ -78,10 +86,13 @@ func NewServer(cfg Config, p Parts) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, parts: p, log: p.Log, calls: make(map[string]*Call)}
 	s.idle = sync.NewCond(&s.mu)
+	var err error
+	if s.recorder, err = newRecorder(cfg.Recording, p.NewSoundFile); err != nil {
+		return nil, err
+	}
 	if cfg.EventsDir != "" {
-		var err error
 		if s.journal, err = openJournal(cfg.EventsDir, p.Log); err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.recorder.close())
 		}
 	}
 	return s, nil
@@ -118,10 +129,11 @@ func (s *Server) Shutdown(ctx context.Context) {
 
 // Close ends what NewServer started. Call it after Shutdown.
 func (s *Server) Close() error {
+	err := s.recorder.close()
 	if s.journal != nil {
-		return s.journal.close()
+		err = errors.Join(err, s.journal.close())
 	}
-	return nil
+	return err
 }
 
 // Handle takes one INVITE and returns when its call is up or refused. It is a

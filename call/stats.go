@@ -59,7 +59,7 @@ func (c *Call) record() Record {
 		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,
 		RTT: told.RTT, PeerLost: told.PeerLost, PeerLossRate: told.PeerLossRate, PeerJitter: told.PeerJitter,
 		RTCPIn: told.Received, RTCPOut: told.Sent, MOS: told.MOS, PeerMOS: told.PeerMOS,
-		Speech: c.mouth.Played(), Digits: c.digits.Load(),
+		Speech: c.mouth.spoken(), Digits: c.digits.Load(),
 		BargeIns: c.bargeIns.Load(), Turns: c.turns.Load(),
 	}
 	if told.Last > 0 {

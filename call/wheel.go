@@ -21,12 +21,20 @@ func (t *turned) Turn(now time.Duration) {
 	if t.pending.Load() != nil { // a load costs less than a swap, and nearly always suffices
 		t.adopt(t.pending.Swap(nil))
 	}
+	t.ear.tape = t.taping.tape.Load()
+	if t.ear.tape != nil {
+		t.ear.tape.turn(now, t.line)
+	}
 	t.ear.turn(now, t.heldWas)
 }
 
 // Slot implements rtp.Handler.
-func (t *turned) Slot(_ time.Duration, skipped int) ([]byte, bool) {
-	return t.mouth.next(t.line, skipped), false
+func (t *turned) Slot(now time.Duration, skipped int) ([]byte, bool) {
+	payload := t.mouth.next(t.line, skipped)
+	if t.ear.tape != nil {
+		t.ear.tape.sent(now, t.line, payload, skipped)
+	}
+	return payload, false
 }
 
 // adopt puts what offer and answer settled into force, between two packets.

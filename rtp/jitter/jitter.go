@@ -29,6 +29,8 @@ type Item struct {
 	Payload []byte
 	// Timestamp is where the item begins, in clock units.
 	Timestamp uint32
+	// At is when the packet arrived; 0 for a loss or a pause.
+	At time.Duration
 	// Lost says that Samples clock units are missing and to be concealed.
 	Lost bool
 	// Gap says that the sender was silent for Samples clock units (DTX, or a

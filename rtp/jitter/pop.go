@@ -44,7 +44,7 @@ func (b *Buffer) play(s *slot) Item {
 		return it
 	}
 	b.resync(s.at, s.ts)
-	it := Item{Payload: s.b, Timestamp: s.ts}
+	it := Item{Payload: s.b, Timestamp: s.ts, At: s.at}
 	at, seq, ts := s.at, s.seq, s.ts
 	b.release(s)
 	b.kept--
