@@ -168,14 +168,14 @@ func (s *Session) goodbye() {
 }
 
 // reportTo is where our RTCP goes and from which socket; to is invalid for nowhere.
-func (s *Session) reportTo(f *Flow) (from socket, to netip.AddrPort) {
-	rtp := s.latch.destination(f.Asymmetric)
+func (s *Session) reportTo(f *Flow, now time.Duration) (from socket, to netip.AddrPort) {
+	rtp := s.destination(f, now)
 	if f.Mux {
 		return s.sock, rtp
 	}
 	sock := s.control.sock.Load()
 	switch {
-	case sock == nil || !usable(f.RTCP):
+	case sock == nil || !usable(f.RTCP) || s.guard.wanted && s.guard.keys == nil:
 		return nil, netip.AddrPort{}
 	case f.Asymmetric:
 		return *sock, f.RTCP
@@ -196,12 +196,19 @@ func usable(a netip.AddrPort) bool { return a.IsValid() && a.Port() != 0 && !a.A
 func (s *Session) sendReport(f *Flow, bye bool) {
 	s.askPlayout()
 	s.count.reports.packetTime.Store(int64(f.PacketTime))
-	from, to := s.reportTo(f)
+	from, to := s.reportTo(f, s.wheel.Now())
 	s.publishControl(to)
 	if !to.IsValid() || s.closed.Load() || s.control.left {
 		return
 	}
 	b := s.compound(f, bye)
+	if s.guard.wanted {
+		var ok bool
+		if b, ok = s.guard.keys.sealRTCP(b); !ok {
+			s.count.reports.sendErrors.Add(1)
+			return
+		}
+	}
 	if !from.send(b, to) {
 		s.count.reports.sendErrors.Add(1)
 		return
@@ -236,7 +243,7 @@ func (s *Session) compound(f *Flow, bye bool) []byte {
 		block.lsr, block.dlsr = c.lsr, fixed(now-c.lsrAt)
 	}
 	sent := s.count.sent.Load()
-	info := senderInfo{ntp: s.wheel.ntp(now), rtp: s.out.clock(now, f.ClockRate), packets: uint32(sent), octets: uint32(s.count.sentBytes.Load())}
+	info := senderInfo{ntp: s.wheel.ntp(now), rtp: s.out.clock(now, f.ClockRate), packets: uint32(sent - s.out.packets), octets: uint32(s.count.sentBytes.Load() - s.out.octets)}
 	about, sender := &block, &info
 	if !heard {
 		about = nil

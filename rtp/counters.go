@@ -13,9 +13,11 @@ type counters struct {
 	strange, probation                          atomic.Uint64
 	malformed, wrongPT, empty, muted            atomic.Uint64
 	rtcp, stun, stale, sendErrors, skippedSlots atomic.Uint64
-	resyncs                                     atomic.Uint64
+	resyncs, dtls                               atomic.Uint64
+	forged, replayed, unkeyed                   atomic.Uint64
+	checks, checksRefused, consentLost          atomic.Uint64
 	jitter, lastReceived, maxGap                atomic.Int64
-	peerSSRC                                    atomic.Uint32
+	ssrc, peerSSRC                              atomic.Uint32
 	latched                                     atomic.Bool
 	remote                                      atomic.Pointer[netip.AddrPort]
 	reports                                     reportCounters
@@ -32,7 +34,9 @@ func (c *counters) snapshot() Stats {
 		SendErrors: c.sendErrors.Load(), SkippedSlots: c.skippedSlots.Load(), Resyncs: c.resyncs.Load(),
 		Jitter:       time.Duration(c.jitter.Load()),
 		LastReceived: time.Duration(c.lastReceived.Load()), MaxGap: time.Duration(c.maxGap.Load()),
-		PeerSSRC: c.peerSSRC.Load(), Latched: c.latched.Load(),
+		DTLS: c.dtls.Load(), Forged: c.forged.Load(), Replayed: c.replayed.Load(), Unkeyed: c.unkeyed.Load(),
+		Checks: c.checks.Load(), ChecksRefused: c.checksRefused.Load(), ConsentLost: c.consentLost.Load(),
+		SSRC: c.ssrc.Load(), PeerSSRC: c.peerSSRC.Load(), Latched: c.latched.Load(),
 		Reports: c.snapshotReports(),
 	}
 	if r := c.remote.Load(); r != nil {

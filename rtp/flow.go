@@ -38,6 +38,16 @@ type Flow struct {
 	Asymmetric bool
 	// Strict takes packets from Peer alone: no latching.
 	Strict bool
+	// SRTP protects the packets with keys that the session descriptions held, both
+	// on the RTP and the RTCP port. nil: no protection, unless DTLS is set.
+	SRTP *SRTP
+	// DTLS lets the session agree on keys with the peer. Until that is done nothing
+	// is sent and nothing is believed.
+	DTLS *DTLS
+	// ICE makes the session an ICE-lite agent: packets go to the address that the
+	// peer nominates, and come from addresses that passed a check, instead of Peer
+	// and what latches. It wants Mux.
+	ICE *ICE
 }
 
 // PayloadTypes is a set of RTP payload types.

@@ -87,6 +87,14 @@ func (l *latch) admit(from netip.AddrPort, p *Packet, now time.Duration, welcome
 	return verdictHeard
 }
 
+// closedTo says that no packet from there could be believed now.
+func (l *latch) closedTo(from netip.AddrPort, now time.Duration, strict bool) bool {
+	if from == l.peer || from == l.source && !strict {
+		return false
+	}
+	return strict || l.locked && (l.relatch == 0 || now-l.heard < l.relatch)
+}
+
 func (l *latch) believe(source netip.AddrPort, now time.Duration) {
 	l.source, l.locked, l.moved, l.heard = source, true, false, now
 }

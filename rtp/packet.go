@@ -22,6 +22,7 @@ const (
 	kindRTP
 	kindRTCP
 	kindSTUN
+	kindDTLS
 )
 
 // parse reads one datagram into p and says what it is; p is only filled for RTP.
@@ -35,21 +36,8 @@ const (
 //	|                             SSRC                              |
 //	|                CSRC × CC, then the extension if X             |
 func parse(b []byte, p *Packet) kind {
-	if len(b) < 2 {
-		return kindMalformed
-	}
-	if b[0] <= 3 { // RFC 7983 section 7
-		if len(b) >= 20 && binary.BigEndian.Uint32(b[4:]) == stunCookie {
-			return kindSTUN
-		}
-		return kindMalformed
-	}
-	if b[0]>>6 != 2 {
-		return kindMalformed
-	}
-	pt := b[1] & 0x7f
-	if pt >= 64 && pt <= 95 { // RFC 5761 section 4
-		return kindRTCP
+	if k := demux(b); k != kindRTP {
+		return k
 	}
 	var h pion.Header
 	begin, err := h.Unmarshal(b)
@@ -71,6 +59,29 @@ func parse(b []byte, p *Packet) kind {
 	p.PayloadType, p.Marker = h.PayloadType, h.Marker
 	p.Sequence, p.Timestamp, p.SSRC = h.SequenceNumber, h.Timestamp, h.SSRC
 	p.Payload = b[begin:end:end]
+	return kindRTP
+}
+
+// demux says what a datagram is by its first octets (RFC 7983 section 7, RFC 5761
+// section 4), which no encryption hides.
+func demux(b []byte) kind {
+	if len(b) < 2 {
+		return kindMalformed
+	}
+	switch {
+	case b[0] <= 3:
+		if len(b) >= 20 && binary.BigEndian.Uint32(b[4:]) == stunCookie {
+			return kindSTUN
+		}
+		return kindMalformed
+	case b[0] >= 20 && b[0] <= 63:
+		return kindDTLS
+	case b[0]>>6 != 2:
+		return kindMalformed
+	}
+	if pt := b[1] & 0x7f; pt >= 64 && pt <= 95 {
+		return kindRTCP
+	}
 	return kindRTP
 }
 

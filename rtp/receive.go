@@ -36,8 +36,14 @@ func (s *Session) drain(tick, now time.Duration) (looked bool) {
 			s.count.stale.Add(1)
 			continue
 		}
+		if s.guard.wanted && demux(b) == kindRTP {
+			if b, ok = s.open(b, from, f, now); !ok {
+				rested, quiet = true, false
+				continue
+			}
+		}
 		if kind := parse(b, &s.packet); kind != kindRTP {
-			s.reject(kind, b, from, f)
+			s.reject(kind, b, from, f, now)
 			continue
 		}
 		if !s.admit(f, from, now) {
@@ -90,20 +96,33 @@ func (s *Session) dropStale() {
 	}
 }
 
-func (s *Session) reject(k kind, b []byte, from netip.AddrPort, f *Flow) {
+func (s *Session) reject(k kind, b []byte, from netip.AddrPort, f *Flow, now time.Duration) {
 	switch k {
 	case kindRTCP:
-		s.muxed(b, from, f)
+		s.muxed(b, from, f, now)
 	case kindSTUN:
 		s.count.stun.Add(1)
+		if f.ICE != nil {
+			s.check(b, from, now)
+		}
+	case kindDTLS:
+		s.record(b, from, f, now)
 	default:
 		s.count.malformed.Add(1)
 	}
 }
 
-// admit asks the latch about the packet.
+// admit asks the latch about the packet, or ICE, which needs no packets to tell
+// whose an address is.
 func (s *Session) admit(f *Flow, from netip.AddrPort, now time.Duration) bool {
 	p := &s.packet
+	if f.ICE != nil {
+		if s.ice.passed(from, now) {
+			return true
+		}
+		s.count.strange.Add(1)
+		return false
+	}
 	switch s.latch.admit(from, p, now, f.Accept.Has(p.PayloadType), f.Strict) {
 	case verdictStrange:
 		s.count.strange.Add(1)

@@ -111,6 +111,11 @@ func (s *Session) drainControl(f *Flow) {
 		if !ok {
 			return
 		}
+		if s.guard.wanted {
+			if b, ok = s.openControl(b, from, f, s.wheel.Now()); !ok {
+				continue
+			}
+		}
 		switch {
 		case !validCompound(b):
 			s.count.reports.malformed.Add(1)
@@ -124,12 +129,24 @@ func (s *Session) drainControl(f *Flow) {
 
 // muxed takes RTCP that came on the RTP port (RFC 5761). It is read whether that was
 // agreed on or not, when it is of the source of the RTP.
-func (s *Session) muxed(b []byte, from netip.AddrPort, f *Flow) {
+func (s *Session) muxed(b []byte, from netip.AddrPort, f *Flow, now time.Duration) {
 	s.count.rtcp.Add(1)
+	known := from == s.latch.source || from == s.latch.peer
+	if f.ICE != nil {
+		known = s.ice.passed(from, now)
+	}
+	if known && s.guard.wanted {
+		var ok bool
+		if b, ok = s.openControl(b, from, f, now); !ok {
+			return
+		}
+	}
 	switch {
+	case !known && s.guard.wanted:
+		s.count.reports.strange.Add(1)
 	case !validCompound(b):
 		s.count.reports.malformed.Add(1)
-	case from != s.latch.source && from != s.latch.peer:
+	case !known:
 		s.count.reports.strange.Add(1)
 	default:
 		s.hear(b, s.wheel.Now()-s.sock.age(), f)

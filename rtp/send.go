@@ -24,6 +24,8 @@ type sender struct {
 	eventTS uint32        // of the telephone-event being sent
 	owed    int           // skipped slots the Handler has not been told of
 	mark    bool          // set the marker of the next packet
+	packets uint64        // sent, and octets, when the SSRC was chosen
+	octets  uint64
 }
 
 // slots serves the slots that are due at the tick.
@@ -78,7 +80,7 @@ func (s *Session) slot(f *Flow, now time.Duration) {
 	o := &s.out
 	ts := o.ts
 	o.ts += step(f)
-	to := s.latch.destination(f.Asymmetric)
+	to := s.destination(f, now)
 	s.publish(to)
 	if !f.Send || !to.IsValid() || s.closed.Load() || s.control.left {
 		o.mark, o.owed = true, 0
@@ -112,6 +114,13 @@ func (s *Session) send(to netip.AddrPort, payload []byte, pt uint8, marker bool,
 	writeHeader(b, pt, marker, s.out.seq, ts, s.out.ssrc)
 	copy(b[headerSize:], payload)
 	s.out.seq++
+	if s.guard.wanted {
+		var ok bool
+		if b, ok = s.guard.keys.sealRTP(b); !ok {
+			s.count.sendErrors.Add(1)
+			return
+		}
+	}
 	if !s.sock.send(b, to) {
 		s.count.sendErrors.Add(1)
 		return

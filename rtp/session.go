@@ -24,7 +24,10 @@ type Session struct {
 	fault  chan struct{}
 	err    atomic.Pointer[FaultError]
 
-	mu     sync.Mutex // orders Join and Close
+	association atomic.Pointer[association] // changed under mu
+	handshakes  sync.WaitGroup
+
+	mu     sync.Mutex // orders Join, Close and handshakes
 	joined bool
 	gone   chan struct{} // closed when Close is done
 
@@ -38,6 +41,8 @@ type Session struct {
 	latch   latch
 	seq     sequence
 	out     sender
+	guard   guard
+	ice     lite
 	control control
 	packet  Packet        // handed to the Handler
 	resync  bool          // a new space began with a packet that was not delivered
@@ -57,6 +62,7 @@ func newSession(w *Wheel, sock socket, port uint16) *Session {
 		out: sender{ssrc: rand.Uint32(), seq: uint16(rand.Uint32()), ts: rand.Uint32(), mark: true},
 	}
 	s.control.name()
+	s.count.ssrc.Store(s.out.ssrc)
 	return s
 }
 
@@ -68,6 +74,7 @@ func (s *Session) Local() netip.AddrPort { return s.local }
 // called at any time, also before Join.
 func (s *Session) SetFlow(f Flow) {
 	f.Peer, f.RTCP = unmap(f.Peer), unmap(f.RTCP)
+	s.associate(f.DTLS)
 	s.flow.Store(&f)
 	if f.Rearm {
 		// After the flow, so that whoever sees the number sees the peer too. A
@@ -91,9 +98,7 @@ func (s *Session) Join(h Handler) {
 
 // Stats are the figures so far.
 func (s *Session) Stats() Stats {
-	st := s.count.snapshot()
-	st.SSRC = s.out.ssrc
-	return st
+	return s.count.snapshot()
 }
 
 // Fault is closed when the Handler panicked: the session has left the wheel and
@@ -130,6 +135,10 @@ func (s *Session) Close() {
 		case <-s.wheel.stopped:
 		}
 	}
+	if a := s.association.Load(); a != nil {
+		a.stop()
+	}
+	s.handshakes.Wait()
 	s.sock.close()
 	if sock := s.control.sock.Load(); sock != nil {
 		(*sock).close()
@@ -147,6 +156,9 @@ func (s *Session) turn(tick, now time.Duration) (ok bool) {
 	}()
 	if s.drain(tick, now) {
 		s.handler.Turn(now)
+	}
+	if f := s.seen; f != nil && f.DTLS != nil {
+		s.flights(f, now)
 	}
 	s.slots(tick, now)
 	if now >= s.control.due {
@@ -166,8 +178,24 @@ func (s *Session) current(now time.Duration) *Flow {
 			s.control.rearm()
 		}
 		s.seen, s.armed = f, armed
+		s.apply(f, now)
+	} else if f != nil && f.DTLS != nil && s.guard.keys == nil {
+		s.protect(f, now) // the handshake may have ended
 	}
 	return f
+}
+
+// apply puts the protection of a new flow into force.
+func (s *Session) apply(f *Flow, now time.Duration) {
+	if f.ICE != s.ice.of {
+		s.ice.restart(f.ICE)
+	}
+	if f.DTLS != nil && f.ICE == nil {
+		if a := s.association.Load(); a != nil {
+			a.begin() // the address is known
+		}
+	}
+	s.protect(f, now)
 }
 
 // publish shows where we send, for Stats.

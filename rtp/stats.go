@@ -26,9 +26,18 @@ type Stats struct {
 	// type is not in Flow.Accept; Empty those without payload; Muted those that
 	// came while Flow.Recv was false.
 	Malformed, WrongPT, Empty, Muted uint64
-	// RTCP and STUN count datagrams of these protocols on the RTP port; see Reports
-	// for what RTCP said, on either port.
-	RTCP, STUN uint64
+	// RTCP, STUN and DTLS count datagrams of these protocols on the RTP port; see
+	// Reports for what RTCP said, on either port.
+	RTCP, STUN, DTLS uint64
+	// Forged counts packets that the keys do not open: of somebody else, changed on
+	// the way, or without protection. Replayed counts those that came before, Unkeyed
+	// those that came before there were keys. None is delivered or changes anything.
+	Forged, Replayed, Unkeyed uint64
+	// Checks counts the connectivity checks that were answered, ChecksRefused STUN
+	// datagrams without the right credentials, which got no answer. ConsentLost
+	// counts how often the peer was no more heard of for so long that sending
+	// stopped (RFC 7675).
+	Checks, ChecksRefused, ConsentLost uint64
 	// Stale counts what had come before Join.
 	Stale uint64
 	// SendErrors counts packets that the system refused, or that were too long.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pion/stun/v3"
 )
 
 // spread is the time over which the first slots of sessions are spread.
@@ -50,7 +52,10 @@ type Wheel struct {
 	sessions []*Session
 	load     []int // sessions by phase
 	in       [maxDatagram]byte
-	out      [headerSize + maxPayload]byte
+	plain    [maxDatagram]byte // what was decrypted
+	out      [headerSize + maxPayload + trailer]byte
+	request  stun.Message // a connectivity check
+	reply    stun.Message
 }
 
 // command is what the wheel is asked to do at its next tick. Whoever asks takes
