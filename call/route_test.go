@@ -32,7 +32,7 @@ func TestRoutePatterns(t *testing.T) {
 		{"+12025550100", "sip:2025550100@h", "2025550100", "", true, "both are +12025550100"},
 		{"202-555-0100", "sip:+12025550100@h", "+12025550100", "", true, "both are +12025550100"},
 		{"(202) 555 0100", "sip:1-202-555-0100@h", "1-202-555-0100", "", true, "both are +12025550100"},
-		{"202-555-0100", "sip:2025550100@h", "2025550100", "berlin", true, "is"}, // as it was dialled
+		{"202-555-0100", "sip:2025550100@h", "2025550100", "berlin", true, "is"},          // as it was dialled
 		{"202-555-0100", "sip:+12025550100@h", "+12025550100", "berlin", false, "is not"}, // national there is another country
 		{"030 901820", "sip:+4930901820@h", "+4930901820", "berlin", true, "both are +4930901820"},
 		{"030 901820", "sip:+4930901820@h", "+4930901820", "", false, "is not"},

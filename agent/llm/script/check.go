@@ -16,6 +16,7 @@ type script struct {
 	digits  numerals
 	yes, no option
 	nodes   []*node
+	said    []spoken
 }
 
 // node is a state.
@@ -71,9 +72,15 @@ type checker struct {
 }
 
 // wrong notes a mistake about the setting at path, which is the file's own:
-// "state.0.next". The reader is shown the state's name instead of its number.
+// "state.0.next".
 func (c *checker) wrong(f file, path, format string, a ...any) {
-	line := 0
+	line, shown := c.place(f, path)
+	c.mistakes = append(c.mistakes, Mistake{c.file, line, shown, fmt.Sprintf(format, a...)})
+}
+
+// place is where the setting at path stands, and its path with the state's name
+// instead of its number, as a reader is shown it.
+func (c *checker) place(f file, path string) (line int, shown string) {
 	for p := path; line == 0 && p != ""; {
 		line = c.lines[p]
 		p = p[:max(strings.LastIndexByte(p, '.'), 0)]
@@ -84,7 +91,7 @@ func (c *checker) wrong(f file, path, format string, a ...any) {
 			path = strings.Join(parts, ".")
 		}
 	}
-	c.mistakes = append(c.mistakes, Mistake{c.file, line, path, fmt.Sprintf(format, a...)})
+	return line, path
 }
 
 func (c *checker) check(f file) *script {
@@ -121,6 +128,9 @@ func (c *checker) numerals(f file) {
 		words = englishDigits
 	}
 	c.script.digits = newNumerals(words)
+	if f.Digits != nil {
+		c.hears(f, "digits", c.script.digits.all())
+	}
 }
 
 // names makes a node for each state, and learns the facts there may be.
@@ -241,6 +251,7 @@ func (c *checker) phrases(f file, path string, ch choice) option {
 			continue
 		}
 		o.phrases = append(o.phrases, words)
+		c.hears(f, path+".say", words)
 	}
 	if len(said) == 0 && ch.Key == "" && err == nil {
 		c.wrong(f, path, "needs words to say or a key")

@@ -59,6 +59,10 @@ func (r *Recognizer) Open(ctx context.Context, o stt.Options, out func(stt.Resul
 	return newStream(ctx, r, e, out), nil
 }
 
+// Knows says whether a word, in lower case, is in the dictionary: grammars with
+// others are refused.
+func (r *Recognizer) Knows(word string) bool { return len(r.dict.pronunciations(word)) > 0 }
+
 // expect checks what a stream shall listen for.
 func (r *Recognizer) expect(e stt.Expect) (*expectation, error) {
 	if strings.TrimSpace(e.Grammar) == "" {

@@ -26,6 +26,9 @@ func New(cfg Config) (*Recognizer, error) {
 // Rate implements stt.Recognizer.
 func (r *Recognizer) Rate() int { return r.cfg.rate() }
 
+// Knows knows no word.
+func (*Recognizer) Knows(string) bool { return false }
+
 // Open implements stt.Recognizer; it returns ErrNoCgo.
 func (*Recognizer) Open(context.Context, stt.Options, func(stt.Result)) (stt.Stream, error) {
 	return nil, ErrNoCgo
