@@ -9,14 +9,15 @@ import (
 // Answer sends 200 with a session description: the answer to Offer, or our offer
 // when there was none. It does not wait for the ACK; until that comes the 200 is
 // sent again, over TCP too (RFC 3261 section 13.3.1.4). After Progress it waits
-// until that was confirmed, if it has to be. dh hears of later
+// until that was confirmed, if it has to be, and until offers by UPDATE are answered;
+// after one the description has been agreed upon, and the 200 has none. dh hears of later
 // requests, possibly before Answer has returned. The error is ErrAnswered or one
 // of Context when there was a final response before. When the response could not
 // be sent the dialog is there all the same, and the next copy may do better.
 func (i *Invite) Answer(sdp []byte, dh DialogHandler) (*Dialog, error) {
 	i.confirmed()
 	d := i.d
-	d.mu.Lock()
+	d.quiet()
 	if d.state != dialogEarly {
 		d.mu.Unlock()
 		return nil, i.gone()
@@ -28,12 +29,16 @@ func (i *Invite) Answer(sdp []byte, dh DialogHandler) (*Dialog, error) {
 	d.s.dialogs.up.Add(1)
 	d.hold(d.flow, 1)
 	fields := append(i.dialogFields(), i.timerFields...)
-	fields = append(fields, field{"Content-Type", "application/sdp"})
+	if d.changed {
+		sdp = nil
+	} else {
+		d.local = sdp
+		fields = append(fields, field{"Content-Type", "application/sdp"})
+	}
 	b := i.s.response(i.m, 200, "", d.key.local, fields, sdp)
-	d.offerOpen = i.m.sdp == nil
+	d.offerOpen, d.agreed = i.m.sdp == nil, true
 	_, err := i.tx.respond(200, b)
 	d.expectACK(i.m.cseq, i.tx, b, d.offerOpen)
-	d.local = sdp
 	d.startTimer(i.timer)
 	d.mu.Unlock()
 

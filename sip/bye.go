@@ -91,8 +91,13 @@ func (r Reason) String() string {
 }
 
 // receiveBye ends the call for the peer. A BYE that crosses ours, or comes before
-// the ACK or the answer, is fine (RFC 3261 section 15). d.mu is held.
+// the ACK or the answer, is fine (RFC 3261 section 15); only who is called must not
+// end what it has not answered. d.mu is held.
 func (d *Dialog) receiveBye(m *message, tx *serverTx) {
+	if d.state == dialogEarly && d.caller {
+		d.finish(m, tx, 481, nil, nil)
+		return
+	}
 	d.finish(m, tx, 200, nil, nil)
 	invite := d.invite
 	// end takes the lock, and cancels contexts that others wait for.

@@ -19,7 +19,8 @@ func (d *Dialog) endEarly(cause error) bool {
 	d.mu.Lock()
 	early := d.state == dialogEarly
 	if early {
-		d.state, d.invite = dialogOver, nil
+		d.state, d.invite, d.leg = dialogOver, nil, nil
+		d.release()
 	}
 	d.mu.Unlock()
 	if early {

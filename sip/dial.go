@@ -18,6 +18,13 @@ type Outgoing struct {
 	// From is the user part of our address, as the number to show. Empty: the
 	// trunk's User. Name is the display name.
 	From, Name string
+	// Replaces makes the new call take the place of one that the callee has (RFC 3891):
+	// the value of the header, as Referral.Replaces has it. A callee that does not know
+	// of it refuses with 420.
+	Replaces string
+	// ReferredBy is the URI of who wanted this call, or a whole Referred-By value, as
+	// Referral.ReferredBy has it (RFC 3892).
+	ReferredBy string
 	// Headers are added to the INVITE. Those that SIP itself needs are refused.
 	Headers []Header
 	// Offer is our session description.
@@ -42,9 +49,18 @@ type Progress struct {
 	Reason string
 	// SDP is the answer to our offer that early media follow; nil without.
 	SDP []byte
+	// Dialog is the early dialog; nil when the response makes none. With several
+	// telephones ringing there are several. Offer works on it once an answer in SDP was
+	// confirmed, which needs 100rel of the callee, and until Dial returns; there is
+	// nothing to hang up yet, that is what the context of Dial is for.
+	Dialog *Dialog
 }
 
 const defaultRing = 3 * time.Minute
+
+// ErrElsewhere says that another call of the same DialFirst, or another telephone, was
+// faster.
+var ErrElsewhere = errors.New("sip: answered elsewhere")
 
 // ErrRingTimeout says that nobody answered within Outgoing.RingTimeout.
 var ErrRingTimeout = errors.New("sip: not answered in time")
@@ -139,7 +155,9 @@ type dialling struct {
 	cseq   uint32
 	login  *login
 	timer  sessionOffer
-	moved  int // redirections followed
+	extra  []field     // Replaces, Referred-By
+	moved  int         // redirections followed
+	claim  func() bool // nil, or says whether the answer is still wanted
 }
 
 // Dial calls somebody through a trunk: with the offer, answering the trunk's
@@ -150,10 +168,15 @@ type dialling struct {
 // 9.1); an answer that comes all the same is acknowledged and ended. ctx has no
 // influence on an answered call.
 func (s *Server) Dial(ctx context.Context, t Trunk, o Outgoing, dh DialogHandler) (*Dialog, error) {
+	return s.dial(ctx, t, o, dh, nil)
+}
+
+// dial is Dial with a claim: when that says no, the answer is acknowledged and ended.
+func (s *Server) dial(ctx context.Context, t Trunk, o Outgoing, dh DialogHandler, claim func() bool) (*Dialog, error) {
 	if dh == nil {
 		dh = deaf{}
 	}
-	c := &dialling{s: s, o: o, dh: dh, tag: newID(), callID: newID() + newID(), timer: s.cfg.Timer.offer()}
+	c := &dialling{s: s, o: o, dh: dh, tag: newID(), callID: newID() + newID(), timer: s.cfg.Timer.offer(), claim: claim}
 	if err := c.prepare(t); err != nil {
 		return nil, err
 	}
@@ -194,6 +217,26 @@ func (c *dialling) prepare(t Trunk) error {
 			return fmt.Errorf("sip: header %q cannot be set", clean(h.Name, 64))
 		}
 	}
+	return c.prepareTransfer()
+}
+
+// prepareTransfer writes the headers of a call that a REFER asked for.
+func (c *dialling) prepareTransfer() error {
+	if v := c.o.Replaces; v != "" {
+		if _, err := parseReplaces(v); err != nil || hasControls(v) {
+			return fmt.Errorf("%w: %q", errReplaces, clean(v, 64))
+		}
+		c.extra = append(c.extra, field{"Replaces", v}, field{"Require", "replaces"})
+	}
+	if v := c.o.ReferredBy; v != "" {
+		if _, err := oneURI(v); err == nil {
+			v = "<" + v + ">"
+		}
+		if _, err := ParseAddress(v); err != nil || len(v) > maxValue || hasControls(v) {
+			return fmt.Errorf("sip: bad Referred-By %q", clean(v, 64))
+		}
+		c.extra = append(c.extra, field{"Referred-By", v})
+	}
 	return nil
 }
 
@@ -223,7 +266,7 @@ func callee(t Trunk, to string) (string, error) {
 func ownHeader(name string) bool {
 	return slices.Contains([]string{"via", "from", "to", "call-id", "cseq", "contact", "max-forwards", "route", "record-route",
 		"content-length", "content-type", "content-encoding", "authorization", "proxy-authorization", "require", "proxy-require",
-		"supported", "allow", "session-expires", "min-se", "rack", "rseq", "user-agent"}, longName(name))
+		"supported", "allow", "session-expires", "min-se", "rack", "rseq", "user-agent", "replaces", "referred-by", "refer-to"}, longName(name))
 }
 
 // anywhere tries the trunk's hosts, first the one where we are registered.
@@ -336,7 +379,7 @@ func (c *dialling) follow(ctx context.Context, l *leg, limit time.Duration) (*me
 				case m.code >= 200:
 					return m, nil
 				case m.code > 100 && c.o.Progress != nil:
-					c.o.Progress(Progress{Code: m.code, Reason: clean(m.phrase, 64), SDP: m.sdp})
+					c.o.Progress(Progress{Code: m.code, Reason: clean(m.phrase, 64), SDP: m.sdp, Dialog: l.accepted(m)})
 				}
 				late = nil
 			}
@@ -357,9 +400,21 @@ func (c *dialling) follow(ctx context.Context, l *leg, limit time.Duration) (*me
 func (c *dialling) answered(l *leg, m *message) (*Dialog, error) {
 	d := l.accepted(m)
 	l.acknowledge(d, m)
-	sdp := m.sdp
-	if sdp == nil {
-		sdp = l.early(m.to.Tag) // of a reliable provisional, or meant as one
+	if c.claim != nil && !c.claim() {
+		d.hangUp(ErrLocalBye, elsewhereReason)
+		return nil, &DialError{Code: m.code, Phrase: clean(m.phrase, 64), Err: ErrElsewhere}
+	}
+	sdp, early := m.sdp, l.early(m.to.Tag)
+	d.quiet() // an UPDATE may be under way
+	given := d.given
+	if early != nil && (d.agreed || sdp == nil) {
+		sdp = early // of a reliable provisional, or meant as one
+	}
+	d.offerOpen = d.offerOpen || !given // the handler does one thing at a time
+	d.mu.Unlock()
+	if given {
+		d.settle(c.o.Offer)
+		return d, nil
 	}
 	err := errors.New("sip: the 200 brought no answer to our offer")
 	if sdp != nil {

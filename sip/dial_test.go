@@ -118,8 +118,10 @@ func TestDial(t *testing.T) {
 			}
 			d := r.d
 			wait(t, d.Confirmed(), "the confirmation")
-			want := []Progress{{180, "Test", nil}, {183, "Test", []byte(answerSDP)}}
-			if !slices.EqualFunc(heard, want, func(a, b Progress) bool { return a.Code == b.Code && a.Reason == b.Reason && bytes.Equal(a.SDP, b.SDP) }) {
+			want := []Progress{{Code: 180, Reason: "Test"}, {Code: 183, Reason: "Test", SDP: []byte(answerSDP)}}
+			if !slices.EqualFunc(heard, want, func(a, b Progress) bool {
+				return a.Code == b.Code && a.Reason == b.Reason && a.Dialog != nil && bytes.Equal(a.SDP, b.SDP)
+			}) {
 				t.Errorf("progress %+v", heard)
 			}
 			if h.heard() != "answer" || b.Stats().Dialogs != 1 {

@@ -42,8 +42,10 @@ const (
 // of it: many peers keep the one they dialled.
 type dialogKey struct{ callID, local, remote string }
 
-// Dialog is a call that was answered, by us or by whom we called. All methods may be called from any
-// goroutine.
+// Dialog is a call that was answered, by us or by whom we called. All methods may be
+// called from any goroutine. It is one dialog with up to three kinds of use (RFC
+// 5057): the call itself, whose end is the end of Context, and the subscriptions
+// that REFERs make, ours and the peer's, which may outlive it.
 type Dialog struct {
 	s   *Server
 	id  string
@@ -62,24 +64,33 @@ type Dialog struct {
 	mu         sync.Mutex
 	state      dialogState
 	handler    DialogHandler
-	invite     *Invite // while early
+	invite     *Invite // while early, of a call that came in
+	leg        *leg    // while early, of a call of ours
 	prack      func(rack string) bool
+	agreed     bool    // the first offer has its answer: UPDATE may change it (RFC 3311)
+	changed    bool    // an UPDATE did, before the call was answered
+	given      bool    // the handler has the answer to our INVITE
 	flow       *flow   // of the INVITE, or of the last target refresh
 	target     Address // the peer's Contact
 	reachable  bool    // there was one
 	remoteCSeq int64   // -1: the peer has sent no request
 	localCSeq  uint32
 	acked      bool
-	pending    []*accepted // 2xx responses that wait for an ACK
-	offerOpen  bool        // an offer of ours waits for its answer
-	busy       bool        // a re-INVITE or UPDATE is being answered
-	local      []byte      // the description of ours that is in force
-	updates    bool        // the peer takes UPDATE
+	pending    []*accepted   // 2xx responses that wait for an ACK
+	offerOpen  bool          // an offer of ours waits for its answer
+	busy       bool          // a re-INVITE or UPDATE is being answered
+	free       chan struct{} // closed when neither is so; nil when nobody waits
+	local      []byte        // the description of ours that is in force
+	updates    bool          // the peer takes UPDATE
 	session    session
 	clock      *time.Timer // of session
 	queue      []job
 	running    bool
-	byeDone    chan struct{} // not nil once Bye was called
+	referred   bool            // a REFER of ours was sent
+	subs       []*subscription // of our REFERs
+	referrals  []*Referral     // of the peer's, while they are told of
+	referTaken bool            // the peer has sent a REFER
+	byeDone    chan struct{}   // not nil once Bye was called
 	byeErr     error
 }
 
@@ -158,6 +169,13 @@ func (d *Dialog) Context() context.Context { return d.ctx }
 // Confirmed is closed when the ACK of the 200 came, or was sent.
 func (d *Dialog) Confirmed() <-chan struct{} { return d.confirmed }
 
+// CallID is the Call-ID of the call, as it stands in the messages. In a call that
+// came in the peer chose it.
+func (d *Dialog) CallID() string { return d.key.callID }
+
+// Tags are those of the dialog, ours and the peer's (RFC 3261 section 12).
+func (d *Dialog) Tags() (local, remote string) { return d.key.local, d.key.remote }
+
 // end makes the dialog over. False: it was over before.
 func (d *Dialog) end(cause error) bool {
 	d.mu.Lock()
@@ -170,7 +188,8 @@ func (d *Dialog) end(cause error) bool {
 	for _, a := range d.pending {
 		a.stop()
 	}
-	d.pending, d.invite = nil, nil
+	d.pending, d.invite, d.leg = nil, nil, nil
+	d.release()
 	if d.clock != nil {
 		d.clock.Stop()
 	}
@@ -184,10 +203,36 @@ func (d *Dialog) end(cause error) bool {
 		d.s.dialogs.remove(d)
 		return true
 	}
-	// A BYE of the peer that crosses ours, and copies of the last requests, find
-	// it for as long as they can be under way.
-	time.AfterFunc(64*d.s.cfg.T1, func() { d.s.dialogs.remove(d) })
+	time.AfterFunc(64*d.s.cfg.T1, d.forget)
 	return true
+}
+
+// forget takes a dialog that is over out of the table. Until then a BYE of the peer
+// that crosses ours, and copies of the last requests, find it for as long as they
+// can be under way, and so does what belongs to subscriptions that are not over (RFC
+// 5057 section 4.1); they all end in time.
+func (d *Dialog) forget() {
+	d.mu.Lock()
+	used := len(d.subs) > 0 || len(d.referrals) > 0
+	d.mu.Unlock()
+	if used && !d.s.stopped() {
+		time.AfterFunc(64*d.s.cfg.T1, d.forget)
+		return
+	}
+	d.s.dialogs.remove(d)
+}
+
+// outlives says whether a request is of use after the end of the call. d.mu is held.
+func (d *Dialog) outlives(method string) bool {
+	switch method {
+	case "BYE":
+		return true
+	case "NOTIFY":
+		return d.referred
+	case "SUBSCRIBE":
+		return len(d.referrals) > 0
+	}
+	return false
 }
 
 // hold counts a call on a connection, which is kept open as long as it has any.
@@ -203,7 +248,7 @@ func (d *Dialog) hold(f *flow, n int32) {
 func (d *Dialog) receive(m *message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state == dialogOver && m.method != "BYE" {
+	if d.state == dialogOver && !d.outlives(m.method) {
 		d.s.refuseStateless(m, refuse(481, "dialog", "The call is over"))
 		return
 	}
@@ -237,6 +282,12 @@ func (d *Dialog) receive(m *message) {
 		d.receiveInfo(m, tx)
 	case "PRACK":
 		d.receivePRACK(m, tx)
+	case "REFER":
+		d.receiveRefer(m, tx)
+	case "NOTIFY":
+		d.receiveNotify(m, tx)
+	case "SUBSCRIBE":
+		d.receiveSubscribe(m, tx)
 	}
 }
 
@@ -258,7 +309,13 @@ func (d *Dialog) finish(m *message, tx *serverTx, code int, fields []field, body
 
 // refuse is finish with a RejectError.
 func (d *Dialog) refuse(m *message, tx *serverTx, r *RejectError) {
-	sent, err := tx.respond(r.Code, d.s.response(m, r.Code, r.Reason, d.key.local, refusalFields(m.flow, r), nil))
+	d.refuseWith(m, tx, &refusal{RejectError: *r})
+}
+
+// refuseWith is refuse with more headers.
+func (d *Dialog) refuseWith(m *message, tx *serverTx, r *refusal) {
+	fields := append(refusalFields(m.flow, &r.RejectError), r.fields...)
+	sent, err := tx.respond(r.Code, d.s.response(m, r.Code, r.Reason, d.key.local, fields, nil))
 	if sent {
 		d.s.countResponse(r.Code)
 	}

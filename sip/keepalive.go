@@ -67,7 +67,7 @@ func (r *Registration) keepAlive(f *flow) bool {
 		return f.send([]byte("\r\n\r\n"), f.remote) == nil || f.conn == nil
 	}
 	t := r.link.t
-	q := request{method: "OPTIONS", uri: "sip:" + t.domain(), from: "<" + t.aor(t.User) + ">;tag=" + newID(), to: "<sip:" + t.domain() + ">",
+	q := request{method: "OPTIONS", uri: "sip:" + t.domain(), routes: t.proxies(), from: "<" + t.aor(t.User) + ">;tag=" + newID(), to: "<sip:" + t.domain() + ">",
 		callID: newID(), fields: []field{{"Contact", r.contact(f)}}}
 	n := uint32(0)
 	_, err := r.s.ask(r.rounds, q, f, f.remote, nil, func() uint32 { n++; return n }, 0)

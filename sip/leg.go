@@ -54,14 +54,12 @@ func (c *dialling) send(ctx context.Context, f *flow) (*leg, error) {
 		l.contact = contactOf(f, c.link.t.User, true)
 	}
 	fields := []field{{"Contact", l.contact}, {"Allow", methods}, {"Accept", "application/sdp"}}
-	fields = append(fields, c.timer.fields("100rel")...)
+	fields = append(fields, c.timer.fields("100rel", "replaces")...)
+	fields = append(fields, c.extra...)
 	for _, h := range c.o.Headers {
 		fields = append(fields, field{h.Name, h.Value})
 	}
-	c.link.mu.Lock()
-	routes := c.link.routes
-	c.link.mu.Unlock()
-	l.request = request{method: "INVITE", uri: c.uri, routes: routes, from: c.from, to: c.to, callID: c.callID, cseq: c.cseq,
+	l.request = request{method: "INVITE", uri: c.uri, routes: c.link.way(), from: c.from, to: c.to, callID: c.callID, cseq: c.cseq,
 		fields: append(fields, creds...), body: c.o.Offer}
 	l.tx = c.s.inviteTx(&l.request, f, f.remote, l.hear)
 	if len(l.tx.request) > largestUDP && !f.reliable() {
@@ -91,10 +89,8 @@ func (l *leg) hear(m *message) {
 	defer l.mu.Unlock()
 	switch {
 	case m == nil || m.code >= 300:
+		l.endEarly(ErrRejected)
 	case m.code < 200:
-		if m.sdp != nil && len(l.sdp) < maxHeard {
-			l.sdp[m.to.Tag] = m.sdp
-		}
 		if !l.confirm(m) || len(l.heard) >= maxHeard {
 			return
 		}
@@ -114,11 +110,24 @@ func (l *leg) hear(m *message) {
 			return
 		}
 		l.taken = true
+		time.AfterFunc(64*l.c.s.cfg.T1, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.endEarly(ErrElsewhere)
+		})
 	}
 	l.heard = append(l.heard, m)
 	select {
 	case l.wake <- struct{}{}:
 	default:
+	}
+}
+
+// endEarly ends the dialogs that were not answered, when none can be any more (RFC
+// 3261 section 13.2.2.4). l.mu is held.
+func (l *leg) endEarly(cause error) {
+	for _, d := range l.dialogs {
+		d.endEarly(cause)
 	}
 }
 
@@ -129,29 +138,47 @@ func (l *leg) dialog(m *message) *Dialog {
 	if d == nil && len(l.dialogs) < maxHeard {
 		d = l.c.s.newCall(l, m)
 		l.dialogs[m.to.Tag] = d
+		l.c.s.dialogs.put(d) // the peer may change an early dialog (RFC 3311)
 	}
 	return d
 }
 
-// confirm sends a PRACK for a provisional response that wants one (RFC 3262
-// section 4). False: it is a copy, or one before it is missing. l.mu is held.
+// confirm takes a provisional response into its early dialog, and sends a PRACK where
+// it wants one (RFC 3262 section 4). False: it is a copy, or one before it is
+// missing. l.mu is held.
 func (l *leg) confirm(m *message) bool {
-	if m.code == 100 || m.to.Tag == "" || !slices.Contains(m.list("require"), "100rel") {
+	if m.code == 100 || m.to.Tag == "" {
 		return true
 	}
+	d := l.dialog(m)
+	if d == nil {
+		return true
+	}
+	reliable := slices.Contains(m.list("require"), "100rel")
 	rseq, err := strconv.ParseUint(m.get("rseq"), 10, 32)
 	last, known := l.rseq[m.to.Tag]
-	d := l.dialog(m)
-	if err != nil || d == nil || known && uint32(rseq) != last+1 {
+	if reliable && (err != nil || known && uint32(rseq) != last+1) {
 		return false
 	}
-	l.rseq[m.to.Tag] = uint32(rseq)
 	d.mu.Lock()
-	d.setRoute(m)
+	if m.sdp != nil && !d.agreed {
+		l.sdp[m.to.Tag] = m.sdp
+	}
+	d.updates = d.updates || m.allows("UPDATE")
+	if reliable {
+		d.setRoute(m)
+		if m.sdp != nil && !d.agreed && !l.dropped {
+			d.agreed, d.offerOpen, d.local = true, false, l.request.body
+		}
+	}
 	d.mu.Unlock()
+	if !reliable {
+		return true
+	}
+	l.rseq[m.to.Tag] = uint32(rseq)
 	rack := field{"RAck", strconv.FormatUint(rseq, 10) + " " + strconv.FormatUint(uint64(m.cseq), 10) + " INVITE"}
 	l.c.s.spawn(func() {
-		if _, err := d.ask(d.ctx, request{method: "PRACK", fields: []field{rack}}); err != nil {
+		if _, err := d.ask(d.ctx, request{method: "PRACK", fields: []field{rack}}); err != nil && d.ctx.Err() == nil {
 			d.s.noise.warn("prack", "sip: PRACK not answered", append(d.logFields(), zap.Error(err))...)
 		}
 	})
@@ -191,8 +218,20 @@ func (l *leg) drop() {
 		}
 	}
 	l.heard = nil
+	for _, d := range l.dialogs {
+		d.refuseOffers()
+	}
 	l.mu.Unlock()
 	l.tx.cancel()
+}
+
+// refuseOffers lets no more offers into an early dialog: nobody would answer them.
+func (d *Dialog) refuseOffers() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == dialogEarly {
+		d.agreed, d.offerOpen = false, true
+	}
 }
 
 // surplus acknowledges and ends a call that nobody waits for.
@@ -247,7 +286,7 @@ func (d *Dialog) acknowledge(m *message, creds []field) (again func()) {
 }
 
 // newCall makes the dialog of a response to our INVITE (RFC 3261 section 12.1.2).
-// It is early, and unknown to the peer's requests, until it is taken up.
+// It is early until it is taken up.
 func (s *Server) newCall(l *leg, m *message) *Dialog {
 	d := &Dialog{
 		s:          s,
@@ -260,6 +299,7 @@ func (s *Server) newCall(l *leg, m *message) *Dialog {
 		link:       l.c.link,
 		trunk:      l.tx.to.Addr(),
 		caller:     true,
+		leg:        l,
 		contact:    l.contact,
 		flow:       m.flow,
 		remoteCSeq: -1,
@@ -287,8 +327,11 @@ func (d *Dialog) setRoute(m *message) {
 func (d *Dialog) takeUp(l *leg, m *message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.state == dialogOver { // the server is stopping
+		return
+	}
 	d.setRoute(m)
-	d.state, d.flow, d.updates = dialogUp, m.flow, m.allows("UPDATE")
+	d.state, d.flow, d.updates, d.leg = dialogUp, m.flow, m.allows("UPDATE"), nil
 	d.s.dialogs.put(d)
 	d.s.dialogs.up.Add(1)
 	d.hold(d.flow, 1)
@@ -299,5 +342,9 @@ func (d *Dialog) takeUp(l *leg, m *message) {
 func (d *Dialog) settle(offer []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.offerOpen, d.local = false, offer
+	if !d.given { // else an offer may have followed
+		d.local = offer
+	}
+	d.offerOpen, d.agreed, d.given = false, true, true
+	d.release()
 }

@@ -14,11 +14,16 @@ const maxGlare = 5
 // ask sends a request in the dialog and waits for the final response. method,
 // fields and body of r are used.
 func (d *Dialog) ask(ctx context.Context, r request) (*message, error) {
+	return d.askCounted(ctx, r, d.nextCSeq)
+}
+
+// askCounted is ask for those who need to know the numbers of the requests.
+func (d *Dialog) askCounted(ctx context.Context, r request, next func() uint32) (*message, error) {
 	hop, err := d.prepare(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
-	return d.s.ask(ctx, r, hop.flow, hop.to, d.login(hop), d.nextCSeq, 0)
+	return d.s.ask(ctx, r, hop.flow, hop.to, d.login(hop), next, 0)
 }
 
 // prepare fills in what requests in the dialog have in common.
@@ -49,10 +54,12 @@ func (d *Dialog) nextCSeq() uint32 {
 }
 
 // Offer changes the session: it sends a re-INVITE with our offer (RFC 3261 section
-// 14.1) and returns the peer's answer. An offer of the peer's that is under way is
-// waited for, and so is the time that the RFC sets when both made one (491). With a
-// *RejectError, which the peer gave, the session goes on as it was; other errors
-// are ErrGone, when the call is over, those of Context, and that of ctx.
+// 14.1), or an UPDATE while the call is not answered (RFC 3311), and returns the
+// peer's answer. An offer of the peer's that is under way is
+// waited for, and so is the time that the RFC sets when both made one (491), or that
+// the peer asks for (500). With a *RejectError, which the peer gave, the session goes
+// on as it was; other errors are ErrGone, when the call is over, ErrEarly, those of
+// Context, and that of ctx.
 func (d *Dialog) Offer(ctx context.Context, sdp []byte) (answer []byte, err error) {
 	m, err := d.negotiate(ctx, sdp)
 	if err != nil {
@@ -64,15 +71,22 @@ func (d *Dialog) Offer(ctx context.Context, sdp []byte) (answer []byte, err erro
 // negotiate is Offer with the whole response.
 func (d *Dialog) negotiate(ctx context.Context, sdp []byte) (*message, error) {
 	for range maxGlare {
-		m, err := d.offerOnce(ctx, sdp)
+		once := d.offerOnce
+		if d.early() {
+			once = d.updateOnce
+		}
+		m, err := once(ctx, sdp)
+		wait := d.glareDelay()
 		switch {
 		case errors.Is(err, errGlare):
 		case err != nil:
 			return nil, err
+		case m.code == 500 && m.get("retry-after") != "": // an offer of its own is not answered
+			wait = min(retryAfter(m), 10*time.Second)
 		case m.code != 491:
 			return m, d.judge(m)
 		}
-		if err := d.pause(ctx, d.glareDelay()); err != nil {
+		if err := d.pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +99,7 @@ func (d *Dialog) judge(m *message) error {
 	switch {
 	case m.code/100 == 2:
 		return nil
-	case m.code == 481 || m.code == 408:
+	case (m.code == 481 || m.code == 408) && !d.early():
 		d.hangUp(ErrGone, Reason{Protocol: "SIP", Cause: m.code, Text: "The call is not known any more"})
 		return ErrGone
 	}
@@ -125,13 +139,23 @@ func (d *Dialog) claim() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.state != dialogUp:
+	case d.state == dialogOver:
 		return context.Cause(d.ctx)
-	case d.offerOpen || d.busy || !d.acked:
+	case d.state == dialogEarly && !(d.agreed && d.updates):
+		return ErrEarly
+	case d.offerOpen || d.busy || d.state == dialogUp && !d.acked:
 		return errGlare
 	}
 	d.offerOpen = true
 	return nil
+}
+
+// unclaim closes it.
+func (d *Dialog) unclaim() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offerOpen = false
+	d.release()
 }
 
 // offerOnce sends one re-INVITE, more for challenges, and acknowledges the answer.
@@ -139,11 +163,7 @@ func (d *Dialog) offerOnce(ctx context.Context, sdp []byte) (*message, error) {
 	if err := d.claim(); err != nil {
 		return nil, err
 	}
-	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.offerOpen = false
-	}()
+	defer d.unclaim()
 	var l *login
 	offer := d.timerOffer()
 	for {

@@ -2,7 +2,7 @@ package sip
 
 // capabilities are the headers of an answer to OPTIONS (RFC 3261 section 11.2).
 func capabilities() []field {
-	return []field{{"Allow", methods}, {"Supported", "timer, 100rel"}, {"Accept", "application/sdp"}, {"Accept-Encoding", "identity"}, {"Accept-Language", "en"}}
+	return []field{{"Allow", methods}, {"Supported", "timer, 100rel, replaces, norefersub"}, {"Accept", "application/sdp"}, {"Accept-Encoding", "identity"}, {"Accept-Language", "en"}}
 }
 
 // receiveOptions answers OPTIONS outside of a call, without state. Peers probe a

@@ -149,7 +149,7 @@ func (d *Dialog) receivePRACK(m *message, tx *serverTx) {
 	d.finish(m, tx, code, nil, nil)
 }
 
-// prack matches a RAck. False: it is for nothing that was sent.
+// prack matches a RAck. i.d.mu is held. False: it is for nothing that was sent.
 func (i *Invite) prack(rack string) bool {
 	parts := strings.Fields(rack)
 	if len(parts) != 3 || parts[2] != "INVITE" || parts[1] != strconv.FormatUint(uint64(i.m.cseq), 10) {
@@ -165,6 +165,9 @@ func (i *Invite) prack(rack string) bool {
 		return uint32(n) == i.lastRAck
 	}
 	i.lastRAck = uint32(n)
+	if sdp := i.unconfirmed[0].sdp; sdp != nil { // d.mu is held: a PRACK comes through the dialog
+		i.d.agreed, i.d.local = true, sdp
+	}
 	i.unconfirmed[0].stop()
 	close(i.unconfirmed[0].done)
 	i.unconfirmed = i.unconfirmed[1:]

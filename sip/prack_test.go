@@ -242,7 +242,7 @@ func TestDialPRACK(t *testing.T) {
 	heard := make(chan Progress, 8)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{Progress: func(p Progress) { heard <- p }}, nil)
 	inv := p.fresh("INVITE")
-	if !strings.Contains(inv.raw, "Supported: 100rel, timer\r\n") {
+	if !strings.Contains(inv.raw, "Supported: 100rel, replaces, timer\r\n") {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	contact, route := "Contact: <sip:early@"+p.addr+">", "Record-Route: <sip:"+p.addr+";lr>"

@@ -307,7 +307,7 @@ func (r *Registration) succeeded(granted time.Duration) {
 func (r *Registration) send(ctx context.Context, f *flow, contact string, expires time.Duration, l *login, limit time.Duration) (*message, error) {
 	t := r.link.t
 	own := "<" + t.aor(t.User) + ">"
-	q := request{method: "REGISTER", uri: "sip:" + t.domain(), from: own + ";tag=" + r.tag, to: own, callID: r.callID, fields: []field{
+	q := request{method: "REGISTER", uri: "sip:" + t.domain(), routes: t.proxies(), from: own + ";tag=" + r.tag, to: own, callID: r.callID, fields: []field{
 		{"Contact", contact + ";expires=" + seconds(expires)}, {"Expires", seconds(expires)}, {"Allow", methods}, {"Supported", "path"},
 	}}
 	r.pending(true)

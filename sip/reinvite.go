@@ -12,19 +12,6 @@ func (d *Dialog) receiveReinvite(m *message, tx *serverTx) {
 	d.enqueue(m, tx, true, func() { d.reinvite(m, tx) })
 }
 
-// receiveUpdate does the same for UPDATE (RFC 3311 section 5.2). d.mu is held.
-func (d *Dialog) receiveUpdate(m *message, tx *serverTx) {
-	if m.sdp == nil && d.state == dialogEarly {
-		d.refresh(m)
-		d.finish(m, tx, 200, []field{{"Contact", contact(m)}, {"Allow", methods}}, nil)
-		return
-	}
-	if d.tooShort(m, tx) || d.putOff(m, tx, m.sdp != nil) {
-		return
-	}
-	d.enqueue(m, tx, m.sdp != nil, func() { d.update(m, tx) })
-}
-
 // tooShort refuses a session timer; the call goes on with the one it has (RFC 4028
 // section 9). d.mu is held.
 func (d *Dialog) tooShort(m *message, tx *serverTx) bool {
@@ -36,16 +23,19 @@ func (d *Dialog) tooShort(m *message, tx *serverTx) bool {
 }
 
 // putOff refuses an offer while another one is open: 500 with a short Retry-After
-// while we owe an answer, 491 while the peer owes one to us (RFC 3261 section
-// 14.2). d.mu is held.
+// while we owe an answer, 491 while the peer owes one to us (RFC 3261 section 14.2,
+// RFC 3311 section 5.2). Before a call is answered both are about the offer of its
+// INVITE, and a second INVITE is too early in any case. d.mu is held.
 func (d *Dialog) putOff(m *message, tx *serverTx, offer bool) bool {
+	early := d.state == dialogEarly
+	first := early && (m.method == "INVITE" || !d.agreed)
 	switch {
 	case !offer:
 		return false
-	case d.state == dialogEarly || d.busy:
-		d.finish(m, tx, 500, retrySoon(), nil)
-	case d.offerOpen:
+	case first && d.caller, d.offerOpen:
 		d.finish(m, tx, 491, nil, nil)
+	case first, early && d.handler == nil, d.busy:
+		d.finish(m, tx, 500, retrySoon(), nil)
 	default:
 		d.busy = true
 		return false
@@ -67,6 +57,7 @@ func (d *Dialog) enqueue(m *message, tx *serverTx, offer bool, run func()) {
 	}
 	if offer {
 		d.busy = false
+		d.release()
 	}
 	d.finish(m, tx, 500, retrySoon(), nil)
 }
@@ -99,6 +90,7 @@ func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.busy = false
+	d.release()
 	if d.state != dialogUp {
 		d.finish(m, tx, 487, nil, nil) // it ended while the handler thought
 		return
@@ -117,42 +109,6 @@ func (d *Dialog) accept(m *message, tx *serverTx, body []byte) {
 	d.local = body
 	d.startTimer(timer)
 	d.expectACK(m.cseq, tx, b, d.offerOpen)
-}
-
-// update answers an UPDATE. One without an offer refreshes the target and the
-// session, and changes nothing else.
-func (d *Dialog) update(m *message, tx *serverTx) {
-	if d.ended(m, tx) { // nothing more will be offered
-		return
-	}
-	var body []byte
-	if m.sdp != nil {
-		var rej *RejectError
-		body, rej = d.handler.Offer(m.sdp)
-		d.idle()
-		if rej != nil {
-			d.refuse(m, tx, rej)
-			return
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.refresh(m)
-	timer, granted, _ := d.s.cfg.Timer.grant(m)
-	if body != nil {
-		d.local = body
-	}
-	if d.finish(m, tx, 200, append([]field{{"Contact", contact(m)}, {"Allow", methods}}, granted...), body) {
-		d.startTimer(timer)
-	}
-}
-
-// idle lets the next offer in. It is called before the answer to the one before
-// goes out: the peer's next may follow at once.
-func (d *Dialog) idle() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.busy = false
 }
 
 // ended answers a request that waited in the queue when the call ended (RFC 3261

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,12 @@ type Trunk struct {
 	// a name are all tried; one without a port is looked up for SRV records first
 	// (RFC 3263).
 	Hosts []string
+	// Proxy are outbound proxies that what we send has to pass, in order (RFC 3261
+	// section 8.1.2): host[:port] or a whole sip: URI, which becomes a loose route. The
+	// first is where requests are sent to, in place of Hosts, which then only names the
+	// domain; it is looked up like one of them. Requests in a call go the way that the
+	// call was recorded.
+	Proxy []string
 	// Domain is the host of the addresses in From and To, and of what is dialled.
 	// Empty: the first of Hosts without its port.
 	Domain string
@@ -78,6 +85,11 @@ func (t Trunk) Validate() error {
 			bad("trunk.hosts[%d]: %q is not host or host:port", i, h)
 		}
 	}
+	for i, p := range t.Proxy {
+		if _, err := proxyURI(p); err != nil {
+			bad("trunk.proxy[%d]: %q is not host, host:port or a sip: URI", i, p)
+		}
+	}
 	if t.Domain != "" {
 		if _, port, err := splitHostPort(t.Domain); err != nil || port != 0 {
 			bad("trunk.domain: %q is not a host", t.Domain)
@@ -127,6 +139,53 @@ func (t Trunk) aor(user string) string {
 	return "sip:" + escapeUser(user) + "@" + t.domain()
 }
 
+// proxyURI reads an outbound proxy.
+func proxyURI(p string) (URI, error) {
+	if host, _, ok := strings.Cut(p, ":"); !ok || host != "sip" && host != "sips" {
+		p = "sip:" + p
+	}
+	u, err := ParseURI(p)
+	if err == nil && (strings.ContainsAny(p, "?@") || u.Host == "") {
+		err = errURI
+	}
+	return u, err
+}
+
+// proxies are the Route headers that lead by the outbound proxies.
+func (t Trunk) proxies() []string {
+	var routes []string
+	for _, p := range t.Proxy {
+		u, _ := proxyURI(p) // Validate has read it
+		route := u.Scheme + ":" + u.Host
+		if addr, err := netip.ParseAddr(u.Host); err == nil {
+			route = u.Scheme + ":" + hostText(addr)
+		}
+		if u.Port != 0 {
+			route += ":" + strconv.Itoa(u.Port)
+		}
+		if via := transportOf(u); via != "" && u.Scheme == "sip" {
+			route += ";transport=" + via
+		}
+		routes = append(routes, "<"+route+";lr>")
+	}
+	return routes
+}
+
+// entry are the places where requests for the trunk are sent to.
+func (t Trunk) entry() []string {
+	if len(t.Proxy) == 0 {
+		return t.Hosts
+	}
+	u, _ := proxyURI(t.Proxy[0])
+	host := u.Host
+	if u.Port != 0 {
+		host = net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return []string{host}
+}
+
 // Resolver finds names. *net.Resolver is one.
 type Resolver interface {
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
@@ -154,7 +213,7 @@ const maxTargets = 16
 func (s *Server) targets(ctx context.Context, t Trunk) ([]target, error) {
 	var all []target
 	var errs []error
-	for _, h := range t.Hosts {
+	for _, h := range t.entry() {
 		found, err := s.lookUp(ctx, t.Transport, h)
 		errs = append(errs, err)
 		for _, f := range found {
@@ -238,6 +297,28 @@ func (s *Server) linkOf(t Trunk) *link {
 	l := &link{s: s, t: t, keys: newKeyring(t), flows: make(map[target]*flow)}
 	s.links[t.Name] = l
 	return l
+}
+
+// way is the route of a new call: by the outbound proxies, and then as the registrar
+// wants it (RFC 3608 section 6.1).
+func (l *link) way() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	routes := l.t.proxies()
+	for _, r := range l.routes {
+		if len(routes) == 0 || !sameRoute(routes[len(routes)-1], r) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// sameRoute says that two routes name one proxy: registrars repeat the one that a
+// REGISTER came by.
+func sameRoute(a, b string) bool {
+	x, err := ParseAddress(a)
+	y, err2 := ParseAddress(b)
+	return err == nil && err2 == nil && x.URI.User == y.URI.User && strings.EqualFold(x.URI.Host, y.URI.Host) && x.URI.Port == y.URI.Port
 }
 
 // reach gives a flow to a target: over TCP and TLS the connection that is open
