@@ -98,7 +98,9 @@ func newID() string {
 // setUp brings the call from the INVITE to the 200. On an error everything it
 // took is given back by free.
 func (c *Call) setUp() error {
-	c.identify()
+	if err := c.identify(false, ""); err != nil {
+		return err
+	}
 	routed, ok := c.server.parts.Route(Request{Called: c.called, Caller: c.caller, Direction: "inbound"})
 	if !ok || routed.Opener == nil {
 		return errNoRoute
@@ -130,15 +132,6 @@ func (c *Call) setUp() error {
 	}
 	c.answered = time.Now()
 	return nil
-}
-
-// identify finds out who calls whom.
-func (c *Call) identify() {
-	from := c.inv.From()
-	c.caller = c.server.parts.Identity.Resolve(identity.Source{
-		Name: from.Name, URI: identity.URI(from.URI), Privacy: c.inv.Header("Privacy"),
-	})
-	c.called = identity.CleanText(c.inv.RequestURI().User, 64)
 }
 
 // negotiate takes a port and makes the session description for the 200.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/identity"
 	"parley/rtp"
 	"parley/sip"
 	"parley/sip/sdp"
@@ -28,6 +29,7 @@ func TestEveryErrorHasItsAnswerOnTheWire(t *testing.T) {
 		{fmt.Errorf("call: %w", rtp.ErrNoPort), 503, "no_port", true},
 		{fmt.Errorf("%w: %w", errOpen, errors.New("connection refused")), 503, "agent_unavailable", true},
 		{fmt.Errorf("%w: %w", errOpen, context.DeadlineExceeded), 503, "agent_timeout", true},
+		{fmt.Errorf("call: %w", &identity.TokenError{Rule: identity.RuleExpires, Text: "has passed"}), 401, "token_exp", false},
 		{errors.New("anything else"), 500, "internal", false},
 	}
 	for _, tc := range cases {
