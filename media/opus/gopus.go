@@ -108,3 +108,20 @@ func (d *libDecoder) conceal(dst []int16, next []byte) error {
 	}
 	return nil
 }
+
+// fileEncoder encodes both sides of a file.
+type fileEncoder struct{ e *gopus.Encoder }
+
+func newFileEncoder(rate int, c FileConfig) (*fileEncoder, error) {
+	e, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: rate, Channels: 2, Application: gopus.ApplicationVoIP})
+	if err != nil {
+		return nil, fmt.Errorf("opus: encoder: %w", err)
+	}
+	if err := errors.Join(e.SetBitrate(c.Bitrate), e.SetComplexity(c.Complexity), e.SetFrameSize(rate/50)); err != nil {
+		return nil, fmt.Errorf("opus: encoder: %w", err)
+	}
+	return &fileEncoder{e}, nil
+}
+
+// encode fills dst from its beginning and returns the length. pcm is interleaved.
+func (e *fileEncoder) encode(dst []byte, pcm []int16) (int, error) { return e.e.EncodeInt16(pcm, dst) }

@@ -98,3 +98,24 @@ func refused(err error) error {
 	}
 	return fmt.Errorf("opus: decode: %w", err)
 }
+
+// fileEncoder encodes both sides of a file.
+type fileEncoder struct{ e *opus.Encoder }
+
+func newFileEncoder(rate int, c FileConfig) (*fileEncoder, error) {
+	e, err := opus.NewEncoder(rate, 2, opus.AppVoIP)
+	if err != nil {
+		return nil, fmt.Errorf("opus: encoder: %w", err)
+	}
+	if err := errors.Join(e.SetBitrate(c.Bitrate), e.SetComplexity(c.Complexity)); err != nil {
+		return nil, fmt.Errorf("opus: encoder: %w", err)
+	}
+	return &fileEncoder{e}, nil
+}
+
+// encode fills dst from its beginning and returns the length. pcm is interleaved.
+func (e *fileEncoder) encode(dst []byte, pcm []int16) (int, error) {
+	n, err := e.e.Encode(pcm, dst[:len(dst):len(dst)])
+	runtime.KeepAlive(e)
+	return n, err
+}

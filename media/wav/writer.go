@@ -144,6 +144,17 @@ func (w *Writer) put(s int16) {
 	w.size += 2
 }
 
+// Flush gives what was written to the system: should the process die, it can be read
+// from the unfinished file. An error of an earlier Write is reported again.
+func (w *Writer) Flush() error {
+	if w.err == nil && w.f != nil {
+		if err := w.b.Flush(); err != nil {
+			w.err = fmt.Errorf("wav: %w", err)
+		}
+	}
+	return w.err
+}
+
 // Samples is how many samples have been written, those of all channels together.
 func (w *Writer) Samples() int64 { return w.size / 2 }
 
