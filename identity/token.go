@@ -48,7 +48,7 @@ type TokenConfig struct {
 	// Report is told of every reading of JWKS that failed; the keys that are known
 	// stay in force. It is called by the Verifier's one goroutine and must not call
 	// Close. nil: nobody is told. Errors never hold a token or a secret.
-	Report func(error)
+	Report func(error) `json:"-"`
 }
 
 // DefaultTokenConfig is the configuration when none is given: no token counts.
