@@ -63,11 +63,16 @@ var (
 // refusal, to be given to Reject, the caller is asked with a new nonce; a stale
 // nonce or a repeated count is no wrong password, and only Rule "password" is one.
 func (i *Invite) Authenticate(a *Authenticator, password func(user string) (string, bool)) (user string, rej *RejectError) {
-	user, err := a.check(i.m, password)
+	return a.ask(i.m, password)
+}
+
+// ask is Authenticate for a message.
+func (a *Authenticator) ask(m *message, password func(string) (string, bool)) (user string, rej *RejectError) {
+	user, err := a.check(m, password)
 	if err == nil {
 		return user, nil
 	}
-	rej = &RejectError{Code: 401, Rule: "credentials", Text: "Credentials needed", challenges: a.challenge(i.m.flow.remote.Addr(), err == errStale || err == errReplay)}
+	rej = &RejectError{Code: 401, Rule: "credentials", Text: "Credentials needed", challenges: a.challenge(m.flow.remote.Addr(), err == errStale || err == errReplay)}
 	switch err {
 	case errNoProof:
 	case errProof:

@@ -26,8 +26,17 @@ type Config struct {
 	// requests inside a dialog may use as many again, so that calls can be ended
 	// under a flood.
 	MaxTransactions int
-	// MaxConnections bounds the TCP connections open at one time.
+	// MaxConnections bounds the connections (TCP, TLS, WebSocket) open at one time.
 	MaxConnections int
+	// MaxConnectionsPerSource bounds those accepted from one address, so that one
+	// peer cannot take them all. 0: no bound but MaxConnections, as behind a
+	// proxy from which everybody comes.
+	MaxConnectionsPerSource int
+	// Origins are the web pages whose telephones may connect over WebSocket, such
+	// as "https://phone.example.com"; "*" is all. Empty: pages of loopback and
+	// private addresses. Clients that are no browsers send no Origin and are not
+	// asked for one.
+	Origins []string
 	// T1, T2 and T4 are the timers of RFC 3261 table 4: the round trip estimate,
 	// the longest retransmission interval, and how long a message lives in the
 	// network.
@@ -43,11 +52,18 @@ type Config struct {
 	Timer SessionTimer
 	// Resolver finds names. nil is the system's.
 	Resolver Resolver
+	// Gate judges new calls before there is any state for them, keeps sources to
+	// their rates and answers or ignores strangers. nil lets everything through
+	// to the handler.
+	Gate *Gate
+	// Refused, when set, is told of each INVITE that Gate refused, with the status
+	// and the rule; status 0 is one that got no answer. It must not wait.
+	Refused func(code int, rule string)
 }
 
 // Listener is one address to bind.
 type Listener struct {
-	// Network is "udp", "tcp" or "tls".
+	// Network is "udp", "tcp", "tls", "ws" or "wss" (RFC 7118).
 	Network string
 	// Addr is the address to bind, such as "0.0.0.0:5060", "[::]:5060" or
 	// "127.0.0.1:0".
@@ -59,6 +75,9 @@ type Listener struct {
 	// TLS is for this listener only. The zero value is Config.TLS.
 	TLS TLS
 }
+
+// secure says that the listener needs a certificate.
+func (l Listener) secure() bool { return l.Network == "tls" || l.Network == "wss" }
 
 // NAT is a policy for sending requests to peers behind address translation.
 type NAT string
@@ -81,16 +100,17 @@ func DefaultConfig() Config {
 			{Network: "udp", Addr: "0.0.0.0:5060"},
 			{Network: "tcp", Addr: "0.0.0.0:5060"},
 		},
-		UserAgent:       "Parley",
-		MaxMessage:      65535,
-		MaxTransactions: 20000,
-		MaxConnections:  2000,
-		T1:              500 * time.Millisecond,
-		T2:              4 * time.Second,
-		T4:              5 * time.Second,
-		RetryAfter:      5 * time.Second,
-		NAT:             NATAuto,
-		Timer:           SessionTimer{Expires: 30 * time.Minute, Min: 90 * time.Second},
+		UserAgent:               "Parley",
+		MaxMessage:              65535,
+		MaxTransactions:         20000,
+		MaxConnections:          2000,
+		MaxConnectionsPerSource: 500,
+		T1:                      500 * time.Millisecond,
+		T2:                      4 * time.Second,
+		T4:                      5 * time.Second,
+		RetryAfter:              5 * time.Second,
+		NAT:                     NATAuto,
+		Timer:                   SessionTimer{Expires: 30 * time.Minute, Min: 90 * time.Second},
 	}
 }
 
@@ -105,13 +125,13 @@ func (c Config) Validate() error {
 	}
 	for i, l := range c.Listen {
 		switch l.Network {
-		case "udp", "tcp":
-		case "tls":
+		case "udp", "tcp", "ws":
+		case "tls", "wss":
 			if err := l.TLS.or(c.TLS).validate(true); err != nil {
 				bad("listen[%d].tls: %v", i, err)
 			}
 		default:
-			bad("listen[%d].network: %q is not udp, tcp or tls", i, l.Network)
+			bad("listen[%d].network: %q is not udp, tcp, tls, ws or wss", i, l.Network)
 		}
 		if _, err := netip.ParseAddrPort(l.Addr); err != nil {
 			bad("listen[%d].addr: %q is not ip:port", i, l.Addr)
@@ -133,6 +153,14 @@ func (c Config) Validate() error {
 	}
 	if c.MaxConnections < 1 {
 		bad("max_connections: %d is below 1", c.MaxConnections)
+	}
+	if c.MaxConnectionsPerSource < 0 {
+		bad("max_connections_per_source: %d is negative", c.MaxConnectionsPerSource)
+	}
+	for i, o := range c.Origins {
+		if err := checkOrigin(o); err != nil {
+			bad("origins[%d]: %v", i, err)
+		}
 	}
 	if c.T1 <= 0 || c.T2 < c.T1 || c.T4 <= 0 {
 		bad("t1 %v, t2 %v, t4 %v: all must be positive and t2 at least t1", c.T1, c.T2, c.T4)

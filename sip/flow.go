@@ -8,7 +8,7 @@ import (
 )
 
 // flow is the way between one peer and us: over UDP a pair of addresses, over
-// TCP and TLS a connection. It is a value that does not change.
+// TCP, TLS and WebSocket a connection. It is a value that does not change.
 type flow struct {
 	lis    *listener
 	remote netip.AddrPort // where the message came from
@@ -18,6 +18,15 @@ type flow struct {
 
 // transport is the name in Via, in upper case.
 func (f *flow) transport() string { return strings.ToUpper(f.lis.cfg.Network) }
+
+// param is the transport parameter of URIs (RFC 7118 section 5.2.2 has no other
+// for WebSocket over TLS than for plain WebSocket).
+func (f *flow) param() string {
+	if f.lis.websocket() {
+		return "ws"
+	}
+	return f.lis.cfg.Network
+}
 
 // usable says that requests can be sent on it.
 func (f *flow) usable() bool { return f.conn == nil || !f.conn.gone.Load() }

@@ -178,7 +178,7 @@ func (i *Invite) Header(name string) []string { return i.m.all(longName(name)) }
 // Source is where the INVITE came from.
 func (i *Invite) Source() netip.AddrPort { return i.m.flow.remote }
 
-// Transport is "udp", "tcp" or "tls".
+// Transport is "udp", "tcp", "tls", "ws" or "wss".
 func (i *Invite) Transport() string { return i.m.flow.lis.cfg.Network }
 
 // Certificate is the one that the peer showed on its TLS connection and that the
@@ -270,10 +270,13 @@ func contactOf(f *flow, user string, sips bool) string {
 	} else {
 		user = ""
 	}
+	if sips && f.lis.websocket() {
+		return "<sips:" + user + f.sentBy() + ";transport=ws>"
+	}
 	if sips {
 		return "<sips:" + user + f.sentBy() + ">"
 	}
-	return "<sip:" + user + f.sentBy() + ";transport=" + f.lis.cfg.Network + ">"
+	return "<sip:" + user + f.sentBy() + ";transport=" + f.param() + ">"
 }
 
 // plainUser says that a user part needs no escapes and is no trouble for peers.

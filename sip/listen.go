@@ -12,13 +12,13 @@ import (
 
 // Bound is an address that was bound.
 type Bound struct {
-	// Network is "udp", "tcp" or "tls".
+	// Network is "udp", "tcp", "tls", "ws" or "wss".
 	Network string
 	// Addr has the real port where the configuration had 0.
 	Addr netip.AddrPort
 }
 
-// listener is one bound address: either udp or tcp is set. Neither is set for
+// listener is one bound address: either udp or tcp is set, tcp also for WebSocket. Neither is set for
 // connections of ours of a kind that we do not listen for.
 type listener struct {
 	cfg  Listener
@@ -90,7 +90,7 @@ func bind(cfg Listener) (*listener, error) {
 			return nil, fmt.Errorf("sip: advertise: %w", err)
 		}
 	}
-	if cfg.Network == "tls" {
+	if cfg.secure() {
 		if l.tls, err = cfg.TLS.server(); err != nil {
 			return nil, err
 		}

@@ -37,6 +37,11 @@ type message struct {
 	callID   string
 	cseq     uint32
 	sdp      []byte // the session description in the body, nil when there is none
+
+	// known: it belongs to a transaction or call of ours, or was let in.
+	known    bool
+	admitted *Admission // by gate; nil when it was not asked
+	gate     *Gate
 }
 
 // get returns the first value of the header with the given lower-case long name.

@@ -14,6 +14,9 @@ import (
 // they arrived; nothing here waits for a handler.
 func (s *Server) receive(f *flow, raw []byte) {
 	defer s.recovered("message", func() {})
+	if !s.heeds(f) {
+		return
+	}
 	m := parse(s.parser, raw)
 	if m == nil {
 		s.count(func(st *Stats) { st.Malformed++ })
@@ -37,7 +40,9 @@ func (s *Server) receive(f *flow, raw []byte) {
 	m.reply = m.via.replyAddr(f.remote)
 	if r := m.validate(s.cfg.MaxMessage); r != nil {
 		s.count(func(st *Stats) { st.Malformed++ })
-		s.refuseStateless(m, r)
+		if s.tolerates(m) {
+			s.refuseStateless(m, r)
+		}
 		return
 	}
 	s.dispatch(m)
@@ -64,14 +69,19 @@ func (s *Server) dispatch(m *message) {
 			s.refuseStateless(m, refuse(481, "dialog", "No such call"))
 			return
 		}
+		m.known = true
 		d.receive(m)
 		return
 	}
 	switch m.method {
 	case "INVITE":
-		s.receiveInvite(m)
+		if s.passes(m) {
+			s.receiveInvite(m)
+		}
 	case "OPTIONS":
-		s.receiveOptions(m)
+		if !s.ignored(m) {
+			s.receiveOptions(m)
+		}
 	default:
 		s.receiveStray(m)
 	}

@@ -171,7 +171,7 @@ func seconds(d time.Duration) string {
 // refuseStateless answers a request without keeping anything. Copies of it get
 // the same answer again (RFC 3261 section 8.2.7).
 func (s *Server) refuseStateless(m *message, r *refusal) {
-	if !m.request || m.method == "ACK" { // an ACK is never answered
+	if !m.request || m.method == "ACK" || s.ignored(m) { // an ACK is never answered
 		return
 	}
 	fields := append(refusalFields(m.flow, &r.RejectError), r.fields...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []*listener
 	conns     map[*tcpConn]struct{}
+	sources   map[netip.Addr]int   // accepted connections, by where they come from
 	invites   map[*Invite]struct{} // without a final response
 	links     map[string]*link     // trunks at work, by name
 	lines     map[string]*Registration
@@ -73,6 +75,7 @@ func NewServer(cfg Config, log *zap.Logger) (*Server, error) {
 		dialogs: dialogTable{byKey: make(map[dialogKey]*Dialog)},
 		counter: newCounter(),
 		conns:   make(map[*tcpConn]struct{}),
+		sources: make(map[netip.Addr]int),
 		invites: make(map[*Invite]struct{}),
 		links:   make(map[string]*link),
 		lines:   make(map[string]*Registration),
@@ -138,7 +141,7 @@ func (s *Server) stop(listeners []*listener) error {
 	}
 	s.mu.Lock()
 	for c := range s.conns {
-		s.wg.Go(c.close) // a TLS connection says good-bye first, which may take time
+		s.wg.Go(c.farewell) // TLS and WebSocket say good-bye first, which may take time
 	}
 	s.mu.Unlock()
 	s.wg.Wait()

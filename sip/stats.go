@@ -20,6 +20,10 @@ type Stats struct {
 	Retransmitted uint64
 	// Overloads: new requests refused for MaxTransactions.
 	Overloads uint64
+	// Limited: messages and calls of sources above their rate, which were dropped.
+	Limited uint64
+	// Ignored: requests of strangers that were left without an answer.
+	Ignored uint64
 	// Panics recovered.
 	Panics uint64
 	// Dialogs answered and not ended, server transactions alive, TCP connections

@@ -3,6 +3,7 @@ package sip
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -24,14 +25,17 @@ const (
 	dialTimeout    = 5 * time.Second
 )
 
-// tcpConn is one connection, accepted or made, over TCP or TLS.
+// tcpConn is one connection, accepted or made, over TCP, TLS or WebSocket.
 type tcpConn struct {
 	conn  net.Conn
-	tls   TLS          // to connect again with
-	names []string     // what the peer's certificate was verified for
-	calls atomic.Int32 // dialogs that count on this connection
-	mu    sync.Mutex   // held while writing: messages never mix
+	tls   TLS               // to connect again with
+	names []string          // what the peer's certificate was verified for
+	peer  *x509.Certificate // of a client, verified; nil without
+	from  netip.Addr        // of an accepted one, for the count of each source
+	calls atomic.Int32      // dialogs that count on this connection
+	mu    sync.Mutex        // held while writing: messages never mix
 	gone  atomic.Bool
+	web   atomic.Bool   // it has become a WebSocket
 	ours  bool          // we made it
 	over  chan struct{} // closed when nothing is read any more
 }
@@ -39,6 +43,16 @@ type tcpConn struct {
 // write sends one whole message or closes the connection: half a message would
 // spoil all that follow.
 func (c *tcpConn) write(b []byte) error {
+	if c.web.Load() {
+		b = wsMessage(b)
+	}
+	return c.put(b)
+}
+
+// frame writes one WebSocket frame.
+func (c *tcpConn) frame(op byte, b []byte) error { return c.put(wsEncode(op, b)) }
+
+func (c *tcpConn) put(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone.Load() {
@@ -78,42 +92,89 @@ func (s *Server) accept(ctx context.Context, l *listener) {
 		if l.tls != nil {
 			c.conn = tls.Server(conn, l.tls)
 		}
-		if !s.adopt(l, c) {
-			s.noise.warn("connections", "sip: connection refused", zap.String("rule", "max_connections"),
+		if rule := s.adopt(l, c); rule != "" {
+			s.noise.warn("connections "+rule, "sip: connection refused", zap.String("rule", rule),
 				zap.String("peer", conn.RemoteAddr().String()))
 			conn.Close()
 		}
 	}
 }
 
-// adopt puts a connection into the table and reads from it. False: the table is
-// full, or the server is stopping.
-func (s *Server) adopt(l *listener, c *tcpConn) bool {
-	s.mu.Lock()
-	if s.closing || len(s.conns) >= s.cfg.MaxConnections {
-		s.mu.Unlock()
-		return false
+// adopt puts a connection into the table and reads from it. Otherwise it returns
+// the rule that refused it.
+func (s *Server) adopt(l *listener, c *tcpConn) (rule string) {
+	f := s.tcpFlow(l, c)
+	if !c.ours {
+		c.from = f.remote.Addr()
 	}
 	c.over = make(chan struct{})
+	if rule := s.enter(c); rule != "" {
+		return rule
+	}
+	if !s.spawn(func() { s.attend(f) }) {
+		s.leave(c)
+		return "shutdown"
+	}
+	return ""
+}
+
+// enter puts a connection into the table, where there is room for it.
+func (s *Server) enter(c *tcpConn) (rule string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.cfg.MaxConnectionsPerSource
+	switch {
+	case s.closing:
+		return "shutdown"
+	case len(s.conns) >= s.cfg.MaxConnections:
+		return "max_connections"
+	case c.from.IsValid() && limit > 0 && s.sources[c.from] >= limit:
+		return "max_connections_per_source"
+	}
 	s.conns[c] = struct{}{}
-	s.mu.Unlock()
-	s.spawn(func() {
-		defer func() {
-			c.close()
-			s.mu.Lock()
-			delete(s.conns, c)
-			s.mu.Unlock()
-			close(c.over)
-			s.lost(c)
-		}()
-		f := s.tcpFlow(l, c)
-		if err := c.handshake(); err != nil {
-			s.noise.warn("handshake", "sip: TLS handshake failed", zap.String("peer", f.remote.String()), zap.Error(err))
-			return
-		}
-		s.readTCP(f)
-	})
-	return true
+	if c.from.IsValid() {
+		s.sources[c.from]++
+	}
+	return ""
+}
+
+// leave takes it out again.
+func (s *Server) leave(c *tcpConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if !c.from.IsValid() {
+		return
+	}
+	if s.sources[c.from]--; s.sources[c.from] <= 0 {
+		delete(s.sources, c.from)
+	}
+}
+
+// attend is the life of a connection.
+func (s *Server) attend(f *flow) {
+	c := f.conn
+	defer func() {
+		c.close()
+		s.leave(c)
+		close(c.over)
+		s.lost(c)
+	}()
+	if err := c.handshake(); err != nil {
+		s.noise.warn("handshake", "sip: TLS handshake failed", zap.String("peer", f.remote.String()), zap.Error(err))
+		return
+	}
+	if !f.lis.websocket() {
+		s.readStream(f, &tcpStream{framer{max: s.cfg.MaxMessage}}, nil)
+		return
+	}
+	rest, err := c.upgrade(s.cfg.Origins)
+	if err != nil {
+		s.refusedUpgrade(f, err)
+		return
+	}
+	c.web.Store(true)
+	s.readStream(f, &wsStream{wsFramer{max: s.cfg.MaxMessage}}, rest)
 }
 
 func (s *Server) tcpFlow(l *listener, c *tcpConn) *flow {
@@ -127,39 +188,108 @@ func (s *Server) tcpFlow(l *listener, c *tcpConn) *flow {
 	return f
 }
 
-// readTCP reads messages until the connection ends.
-func (s *Server) readTCP(f *flow) {
+// stream cuts what is read from a connection into messages and handles them.
+type stream interface {
+	push(b []byte)
+	// partial says that a message has begun and not ended.
+	partial() bool
+	// drain handles what is whole. done says that there was a message.
+	drain(s *Server, f *flow) (done bool, err error)
+}
+
+type tcpStream struct{ framer }
+
+func (t *tcpStream) drain(s *Server, f *flow) (bool, error) { return s.drainFrames(f, &t.framer) }
+
+type wsStream struct{ wsFramer }
+
+func (w *wsStream) drain(s *Server, f *flow) (bool, error) { return s.drainWS(f, &w.wsFramer) }
+
+// lifetime says when a connection is given up.
+type lifetime struct {
+	begun  time.Time // when the unfinished message began
+	last   time.Time // when the last message ended
+	first  bool      // there was one, or the connection is ours
+	pinged bool      // we asked a silent WebSocket whether it is there
+}
+
+// deadline is how long to wait for more bytes. A stranger that connects has to
+// say something soon.
+func (l *lifetime) deadline(c *tcpConn, partial bool) time.Time {
+	end := l.last.Add(idleTimeout)
+	switch {
+	case partial:
+		return l.begun.Add(messageTimeout)
+	case !l.first:
+		return l.last.Add(messageTimeout)
+	case c.calls.Load() > 0:
+		end = time.Now().Add(idleTimeout)
+	}
+	if ask := time.Now().Add(wsPingInterval); c.web.Load() && ask.Before(end) {
+		return ask
+	}
+	return end
+}
+
+// late says what a deadline that passed without a message under way means: true,
+// and the connection is over.
+func (l *lifetime) late(c *tcpConn) bool {
+	if !l.first || l.pinged {
+		return true
+	}
+	if c.calls.Load() == 0 && time.Since(l.last) >= idleTimeout {
+		return true
+	}
+	if c.web.Load() {
+		l.pinged = true
+		return c.frame(wsPing, nil) != nil
+	}
+	return false
+}
+
+// readStream reads messages until the connection ends. rest was read already.
+func (s *Server) readStream(f *flow, frames stream, rest []byte) {
 	c := f.conn
-	frames := framer{max: s.cfg.MaxMessage}
 	buf := make([]byte, 4096)
-	begun := time.Time{} // when the unfinished message began
-	for {
-		deadline := time.Now().Add(idleTimeout)
-		if frames.partial() {
-			deadline = begun.Add(messageTimeout)
+	life := lifetime{last: time.Now(), begun: time.Now(), first: c.ours}
+	frames.push(rest)
+	for n := len(rest); ; {
+		if n > 0 {
+			done, err := frames.drain(s, f)
+			if err != nil {
+				s.brokenStream(f, err)
+				return
+			}
+			if done {
+				life.begun, life.last, life.first = time.Now(), time.Now(), true
+			}
 		}
-		if c.conn.SetReadDeadline(deadline) != nil {
+		if c.conn.SetReadDeadline(life.deadline(c, frames.partial())) != nil {
 			return
 		}
-		n, err := c.conn.Read(buf)
-		if errors.Is(err, os.ErrDeadlineExceeded) && !frames.partial() && c.calls.Load() > 0 {
+		var err error
+		n, err = c.conn.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) && !frames.partial() && !life.late(c) {
 			continue
 		}
 		if err != nil {
 			return
 		}
+		life.pinged = false
 		if !frames.partial() {
-			begun = time.Now()
+			life.begun = time.Now()
 		}
 		frames.push(buf[:n])
-		if done, err := s.drainFrames(f, &frames); err != nil {
-			s.count(func(st *Stats) { st.Malformed++ })
-			s.noise.warn("stream", "sip: connection closed", zap.String("peer", f.remote.String()), zap.Error(err))
-			return
-		} else if done {
-			begun = time.Now()
-		}
 	}
+}
+
+// brokenStream notes why a connection is closed. Peers may say good-bye.
+func (s *Server) brokenStream(f *flow, err error) {
+	if errors.Is(err, errWSDone) {
+		return
+	}
+	s.count(func(st *Stats) { st.Malformed++ })
+	s.noise.warn("stream", "sip: connection closed", zap.String("peer", f.remote.String()), zap.Error(err))
 }
 
 // drainFrames handles all whole messages. done says that there was one.
@@ -231,6 +361,9 @@ func (s *Server) listenerFor(network string, to netip.Addr) (*listener, error) {
 // connect opens a connection of ours over TCP or TLS. names are those that a
 // server's certificate may be for.
 func (s *Server) connect(ctx context.Context, network string, to netip.AddrPort, t TLS, names []string) (*flow, error) {
+	if network == "ws" || network == "wss" {
+		return nil, fmt.Errorf("%w: a browser's connection is gone, and it cannot be connected to", ErrTransport)
+	}
 	l, err := s.listenerFor(network, to.Addr())
 	if err != nil {
 		return nil, err
@@ -253,9 +386,9 @@ func (s *Server) connect(ctx context.Context, network string, to netip.AddrPort,
 		}
 		c.conn = secured
 	}
-	if !s.adopt(l, c) {
+	if rule := s.adopt(l, c); rule != "" {
 		conn.Close()
-		return nil, fmt.Errorf("%w: too many connections", ErrTransport)
+		return nil, fmt.Errorf("%w: too many connections (%s)", ErrTransport, rule)
 	}
 	return s.tcpFlow(l, c), nil
 }

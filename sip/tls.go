@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,11 @@ type TLS struct {
 	// are shown to servers that ask. Changed files are used from the next
 	// handshake on.
 	CertFile, KeyFile string
+	// Certificates are more of them, for listeners that are reached under several
+	// names: the first that is good for the name a client asks for (SNI, RFC 6066
+	// section 3) and for what the client speaks is shown. CertFile, or the first
+	// when that is empty, is for clients that ask for another name or for none.
+	Certificates []CertPair
 	// CAFile holds the certificates that peers' certificates must lead to, in PEM.
 	// Empty: those of the system.
 	CAFile string
@@ -34,6 +40,10 @@ type TLS struct {
 	// have, and that is sent as SNI. Empty: the host as it is configured.
 	ServerName string
 }
+
+// CertPair is a certificate with what is between it and the root, and its key, in
+// PEM files.
+type CertPair struct{ CertFile, KeyFile string }
 
 // ClientAuth says whether clients show a certificate.
 type ClientAuth string
@@ -54,7 +64,12 @@ func (t TLS) validate(listens bool) error {
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		errs = append(errs, errors.New("cert_file and key_file belong together"))
 	}
-	if listens && t.CertFile == "" {
+	for i, p := range t.Certificates {
+		if p.CertFile == "" || p.KeyFile == "" {
+			errs = append(errs, fmt.Errorf("certificates[%d]: needs cert_file and key_file", i))
+		}
+	}
+	if listens && t.CertFile == "" && len(t.Certificates) == 0 {
 		errs = append(errs, errors.New("a listener needs cert_file and key_file"))
 	}
 	switch t.ClientAuth {
@@ -72,22 +87,31 @@ func (t TLS) validate(listens bool) error {
 
 // or is t, or other when t says nothing.
 func (t TLS) or(other TLS) TLS {
-	if t == (TLS{}) {
+	if reflect.DeepEqual(t, TLS{}) {
 		return other
 	}
 	return t
 }
 
+// pairs are all certificates, the one for everybody else first.
+func (t TLS) pairs() []CertPair {
+	if t.CertFile == "" {
+		return t.Certificates
+	}
+	return append([]CertPair{{t.CertFile, t.KeyFile}}, t.Certificates...)
+}
+
 // server makes the settings of a listener.
 func (t TLS) server() (*tls.Config, error) {
-	certs := &certificate{t: t}
-	if _, err := certs.load(); err != nil {
-		return nil, err
+	var certs certificates
+	for _, p := range t.pairs() {
+		c := &certificate{files: p}
+		if _, err := c.load(); err != nil {
+			return nil, err
+		}
+		certs = append(certs, c)
 	}
-	cfg := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certs.load() },
-	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certs.choose}
 	if t.ClientAuth == ClientAuthNone {
 		return cfg, nil
 	}
@@ -122,7 +146,7 @@ func (t TLS) client(names []string) (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		certs := &certificate{t: t}
+		certs := &certificate{files: CertPair{t.CertFile, t.KeyFile}}
 		if _, err := certs.load(); err != nil {
 			return nil, err
 		}
@@ -169,10 +193,25 @@ func (t TLS) roots() (*x509.CertPool, error) {
 // certificate is a pair of files that is read again when it changed: a renewed
 // certificate must not need a restart.
 type certificate struct {
-	t        TLS
+	files    CertPair
 	mu       sync.Mutex
 	cert     *tls.Certificate
 	modified time.Time
+}
+
+// certificates are those of a listener.
+type certificates []*certificate
+
+// choose is the one to show a client.
+func (all certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if hello.ServerName != "" && len(all) > 1 {
+		for _, c := range all {
+			if cert, err := c.load(); err == nil && hello.SupportsCertificate(cert) == nil {
+				return cert, nil
+			}
+		}
+	}
+	return all[0].load()
 }
 
 // load returns the certificate. When a changed pair cannot be used, as between
@@ -180,11 +219,11 @@ type certificate struct {
 func (c *certificate) load() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	info, err := os.Stat(c.t.CertFile)
+	info, err := os.Stat(c.files.CertFile)
 	if err == nil && c.cert != nil && info.ModTime().Equal(c.modified) {
 		return c.cert, nil
 	}
-	pair, perr := tls.LoadX509KeyPair(c.t.CertFile, c.t.KeyFile)
+	pair, perr := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err := errors.Join(err, perr); err != nil {
 		if c.cert != nil {
 			return c.cert, nil
@@ -204,6 +243,28 @@ func certNames(c *x509.Certificate) []string {
 	return names
 }
 
+// identities are the names by which a client's certificate may be known (RFC 5922
+// section 7.1): those of its sip: URIs, else its DNS names, and its common name
+// when it has neither. They are in lower case.
+func identities(c *x509.Certificate) []string {
+	var names []string
+	for _, u := range c.URIs {
+		if parsed, err := ParseURI(u.String()); err == nil && parsed.Scheme == "sip" && parsed.User == "" {
+			names = append(names, parsed.Host)
+		}
+	}
+	if len(names) == 0 {
+		names = append(names, c.DNSNames...)
+	}
+	if len(names) == 0 && c.Subject.CommonName != "" {
+		names = append(names, c.Subject.CommonName)
+	}
+	for i, n := range names {
+		names[i] = strings.ToLower(n)
+	}
+	return names
+}
+
 // handshake finishes the TLS handshake of an accepted connection. Over TCP there
 // is none, and it is done on connections of ours. A verified certificate of the client gives the names by which it can
 // be connected to again.
@@ -218,8 +279,8 @@ func (c *tcpConn) handshake() error {
 	if err := t.Handshake(); err != nil {
 		return err
 	}
-	if cert := c.certificate(); cert != nil {
-		c.names = certNames(cert)
+	if c.peer = c.certificate(); c.peer != nil {
+		c.names = certNames(c.peer)
 	}
 	return t.SetDeadline(time.Time{})
 }

@@ -65,13 +65,17 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	gate, err := sip.NewGate(cfg.Auth.Access, cfg.Passwords())
+	gate, err := sip.NewGate(cfg.Auth.Access, cfg.Passwords(), nil)
 	if err != nil {
 		return nil, err
 	}
+	admit := func(inv *sip.Invite) *sip.RejectError {
+		_, refused := gate.Admit(inv)
+		return refused
+	}
 	metrics := api.NewMetrics(g.sources())
 	g.calls, err = call.NewServer(cfg.Call, call.Parts{
-		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: gate.Admit, Route: g.parts.route, Voice: g.parts.voice,
+		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: admit, Route: g.parts.route, Voice: g.parts.voice,
 		Identity: who, Observer: metrics, Log: log,
 	})
 	if err != nil {
@@ -83,6 +87,7 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	signalling.Gate, signalling.Refused = gate, metrics.CallRefused
 	if g.sip, err = sip.NewServer(signalling, log); err != nil {
 		return nil, err
 	}
