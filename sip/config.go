@@ -58,7 +58,7 @@ type Config struct {
 	Gate *Gate
 	// Refused, when set, is told of each INVITE that Gate refused, with the status
 	// and the rule; status 0 is one that got no answer. It must not wait.
-	Refused func(code int, rule string)
+	Refused func(code int, rule string) `json:"-"`
 }
 
 // Listener is one address to bind.
