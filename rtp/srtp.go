@@ -78,7 +78,7 @@ func (Keys) GoString() string { return "keys" }
 type SRTP struct {
 	seal, open *srtp.Context
 	send       []byte // to tell new keys from old ones
-	least      int    // of a packet, beyond its header
+	least      [2]int // what an RTP packet has beyond its header, and an RTCP packet
 	header     pion.Header
 	control    rtcp.Header
 	known      [maxSources]uint32
@@ -100,7 +100,7 @@ func NewSRTP(k Keys) (*SRTP, error) {
 	if len(k.MKI) > 0 {
 		options = append(options, srtp.MasterKeyIndicator(k.MKI))
 	}
-	p := &SRTP{send: append([]byte(nil), k.Send...), least: len(k.MKI)}
+	p := &SRTP{send: append([]byte(nil), k.Send...), least: [2]int{len(k.MKI), len(k.MKI) + 4}}
 	var err error
 	if p.seal, err = srtp.CreateContext(k.Send[:suite.key], k.Send[suite.key:], suite.profile, options...); err != nil {
 		return nil, fmt.Errorf("rtp: SRTP: %w", err)
@@ -108,12 +108,15 @@ func NewSRTP(k Keys) (*SRTP, error) {
 	if p.open, err = srtp.CreateContext(k.Recv[:suite.key], k.Recv[suite.key:], suite.profile, options...); err != nil {
 		return nil, fmt.Errorf("rtp: SRTP: %w", err)
 	}
-	for _, f := range []func() (int, error){suite.profile.AuthTagRTPLen, suite.profile.AEADAuthTagLen} {
-		n, err := f()
-		if err != nil {
-			return nil, fmt.Errorf("rtp: SRTP: %w", err)
+	profile := suite.profile
+	for i, lengths := range [2][2]func() (int, error){{profile.AuthTagRTPLen, profile.AEADAuthTagLen}, {profile.AuthTagRTCPLen, profile.AEADAuthTagLen}} {
+		for _, length := range lengths {
+			n, err := length()
+			if err != nil {
+				return nil, fmt.Errorf("rtp: SRTP: %w", err)
+			}
+			p.least[i] += n
 		}
-		p.least += n
 	}
 	return p, nil
 }
@@ -129,7 +132,7 @@ const (
 
 // openRTP decrypts a packet into dst, which must be able to hold it.
 func (p *SRTP) openRTP(dst, b []byte) ([]byte, opened) {
-	if len(b) < headerSize+p.least {
+	if len(b) < headerSize+p.least[0] {
 		return nil, openedForged
 	}
 	ssrc := binary.BigEndian.Uint32(b[8:])
@@ -160,7 +163,7 @@ func (p *SRTP) knows(ssrc uint32) bool {
 // openRTCP is openRTP for RTCP. Its sources are bounded too, by the number of those
 // that were heard: a peer reports on its own stream.
 func (p *SRTP) openRTCP(dst, b []byte) ([]byte, opened) {
-	if len(b) < 8 {
+	if len(b) < 8+p.least[1] {
 		return nil, openedForged
 	}
 	ssrc := binary.BigEndian.Uint32(b[4:])
