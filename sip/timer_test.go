@@ -102,7 +102,7 @@ func TestSessionTimerRefreshedByUs(t *testing.T) {
 	p := listenPhone(t)
 	result := dial(t.Context(), b, trunkTo(p.addr), Outgoing{}, nil)
 	inv := p.fresh("INVITE")
-	if inv.get("Session-Expires") != "3" || inv.get("Min-SE") != "2" || inv.get("Supported") != "100rel, timer" {
+	if inv.get("Session-Expires") != "3" || inv.get("Min-SE") != "2" || inv.get("Supported") != "100rel, replaces, timer" {
 		t.Errorf("INVITE:\n%s", inv.raw)
 	}
 	p.respond(inv, 422, "x", "", "Min-SE: 4")
