@@ -106,7 +106,7 @@ func refusedClaims(all jwt.MapClaims, err error) *TokenError {
 	case errors.Is(err, jwt.ErrTokenInvalidAudience):
 		return refused(RuleAudience, "is another")
 	}
-	if _, ok := all["iss"].(string); !ok {
+	if iss, _ := all["iss"].(string); iss == "" {
 		return refused(RuleIssuer, "is missing")
 	}
 	return refused(RuleAudience, "is missing")

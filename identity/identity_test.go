@@ -160,3 +160,21 @@ func TestMask(t *testing.T) {
 		}
 	}
 }
+
+func TestE164(t *testing.T) {
+	for _, c := range []struct{ dialled, region, want string }{
+		{"+12025550143", "", "+12025550143"},
+		{"(202) 555-0143", "US", "+12025550143"},
+		{"5550143;phone-context=+1202", "", "+12025550143"},
+		{"00442079460018", "DE", "+442079460018"},
+		{"2025550143", "", ""},
+		{"2025550143", "XX", ""},
+		{"100", "US", ""},
+		{"sales", "US", ""},
+		{"", "US", ""},
+	} {
+		if got := E164(c.dialled, c.region); got != c.want {
+			t.Errorf("E164(%q, %q) = %q, want %q", c.dialled, c.region, got, c.want)
+		}
+	}
+}

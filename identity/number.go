@@ -6,6 +6,14 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
+// E164 is the E.164 form, with its plus sign, of a number as it is dialled: a user
+// part or what follows tel:, with or without separators, escapes and parameters.
+// region is as in Config.Region. Empty: it is no telephone number, such as an
+// extension or a name.
+func E164(dialled, region string) string {
+	return numbers{region: region}.of(URI{Scheme: "tel", User: dialled}.split())
+}
+
 // numbers reads telephone numbers. region is the country of national ones; empty:
 // there are none.
 type numbers struct{ region string }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -54,7 +55,7 @@ func (c SignerConfig) Validate() error {
 	a, known := algorithms[c.Algorithm]
 	switch {
 	case !known:
-		wrong("algorithm: %q, must be one of %v", c.Algorithm, algorithmNames())
+		wrong("algorithm: %q, must be one of %s", c.Algorithm, strings.Join(algorithmNames(), ", "))
 	case c.Secret != "" && c.KeyFile != "":
 		wrong("secret: and key_file are both set: give the one that %s uses", c.Algorithm)
 	case a.family == familyHMAC && c.Secret == "":

@@ -319,6 +319,8 @@ func FuzzNumber(f *testing.F) {
 		if err != nil {
 			r, _ = New(DefaultConfig())
 		}
+		dialled := E164(user, r.region)
+		checkNumber(t, r, dialled)
 		for _, scheme := range []string{"sip", "tel"} {
 			c, err := r.Resolve(Source{From: Party{URI: URI{Scheme: scheme, User: user, Host: "h.example"}}})
 			if err != nil || c.ResourceID != "" && c.ResourceID != c.Number {
