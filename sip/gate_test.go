@@ -175,7 +175,7 @@ func TestGateOnTheWire(t *testing.T) {
 		}
 		inv.Reject(rej)
 	})
-	p := b.phone("udp")
+	p := b.phone("tcp")
 	try := func(auth string, code int) string {
 		t.Helper()
 		inv := newInvite()

@@ -83,20 +83,22 @@ func (s *Server) passes(m *message) bool {
 		m.admitted, m.gate, m.known = &a, g, true
 		return true
 	}
-	code := rej.Code
+	dropped := rej.Rule == "rate_per_source" && !m.flow.reliable()
+	ignored := !dropped && rej.Code == 403 && s.ignored(m)
+	if s.cfg.Refused != nil {
+		code := rej.Code
+		if dropped || ignored {
+			code = 0
+		}
+		s.cfg.Refused(code, rej.Rule)
+	}
 	switch {
-	case rej.Rule == "rate_per_source" && !m.flow.reliable():
-		code = 0
+	case dropped:
 		s.count(func(st *Stats) { st.Limited++ })
 		s.noise.warn("rate_per_source", "sip: call dropped", append(m.logFields(), zap.String("rule", rej.Rule))...)
-	case rej.Code == 403 && s.ignored(m):
-		code = 0
-	default:
+	case !ignored:
 		m.known = true // it gets this answer, whoever it is
 		s.refuseStateless(m, &refusal{RejectError: *rej})
-	}
-	if s.cfg.Refused != nil {
-		s.cfg.Refused(code, rej.Rule)
 	}
 	return false
 }

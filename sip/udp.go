@@ -13,6 +13,9 @@ import (
 // maxDatagram is the largest UDP payload there is.
 const maxDatagram = 65535
 
+// udpBuffer is how much of what comes may wait to be read, in bytes.
+const udpBuffer = 4 << 20
+
 // udpSocket is a bound UDP socket that knows which of our addresses a datagram
 // was sent to, and answers from that one.
 type udpSocket struct {
@@ -26,6 +29,9 @@ func listenUDP(addr netip.AddrPort) (*udpSocket, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Bursts of strangers must not push out what others send. The system may allow
+	// less, and any size works.
+	_ = conn.SetReadBuffer(udpBuffer)
 	u := &udpSocket{conn: conn, local: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
 	if u.local.Addr().IsUnspecified() {
 		u.info = wantDestination(conn)
