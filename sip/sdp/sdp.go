@@ -1,6 +1,7 @@
 // Package sdp reads session descriptions of peers and writes ours (RFC 8866),
-// and holds the rules of offer and answer between them (RFC 3264) for one plain
-// RTP audio stream. It is pure: text and values in, text and values out, no
+// and holds the rules of offer and answer between them (RFC 3264) for one RTP audio
+// stream, plain or protected by SRTP with keys by SDES (RFC 4568) or by DTLS and ICE
+// (RFC 5763, 8839), as browsers want it. It is pure: text and values in, text and values out, no
 // clock, no socket, no state. What peers write is read tolerantly; what we write
 // is strict.
 package sdp
@@ -33,6 +34,22 @@ type Local struct {
 	// Hold offers and answers that we hear nothing: sendonly in place of sendrecv,
 	// inactive in place of recvonly (RFC 3264 section 8.4).
 	Hold bool
+	// SRTP is the policy for protection.
+	SRTP Policy
+	// Crypto are the suites that we can do with keys in descriptions, the one we
+	// offer first first, each with the key that we would send with.
+	Crypto []Crypto
+	// Fingerprint is that of our certificate; without one there is no DTLS.
+	Fingerprint Fingerprint
+	// DTLSClient says that we began the handshake that is under way or done: an
+	// offer that leaves the role to us is answered so again (RFC 8842 section 5.3).
+	DTLSClient bool
+	// ICE are our credentials, used with DTLS.
+	ICE ICE
+	// Offer is how the stream of an offer of ours is protected.
+	Offer Protection
+	// Mid identifies the stream in offers of ours with DTLS; empty is "0".
+	Mid string
 	// SessionID and Version make the o= line. The id stays the same for all of a
 	// dialog; the caller raises Version by one when Changed says that the text
 	// is another one (RFC 3264 section 8).
@@ -88,6 +105,16 @@ type Media struct {
 	RTCP    netip.AddrPort
 	// VoIPMetrics says that the peer wants such reports (RFC 3611 section 5).
 	VoIPMetrics bool
+	// Protection is how the stream is protected. SDES is set for BySDES, DTLS for
+	// ByDTLS.
+	Protection Protection
+	SDES       *SDES
+	DTLS       *DTLS
+	// ICE are the peer's credentials, nil when there is no ICE. Peer is not valid
+	// with it.
+	ICE *ICE
+	// Mid is the stream's identification.
+	Mid string
 }
 
 // Refusal is the error of Answer and Accept: nothing fits, and why.

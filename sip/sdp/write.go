@@ -17,6 +17,17 @@ const defaultPacketTime = 20 * time.Millisecond
 func Offer(l Local) []byte {
 	var b bytes.Buffer
 	head(&b, l, "")
+	mid, proto := "", "RTP/AVP"
+	switch l.Offer {
+	case BySDES:
+		proto = "RTP/SAVP"
+	case ByDTLS:
+		proto, l.RTCPMux = "UDP/TLS/RTP/SAVPF", true
+		if mid = l.Mid; mid == "" {
+			mid = "0"
+		}
+		sessionAttributes(&b, mid, true)
+	}
 	formats := make([]format, 0, len(l.Codecs)+2)
 	for _, c := range l.Codecs {
 		formats = append(formats, format{pt: c.PayloadType, name: c.Name, clock: c.ClockRate, channels: c.Channels, params: c.Params})
@@ -24,7 +35,15 @@ func Offer(l Local) []byte {
 	if l.Events {
 		formats = append(formats, offeredEvents(l)...)
 	}
-	stream(&b, l, "RTP/AVP", formats, direction{true, !l.Hold}, l.RTCPMux, 0)
+	stream(&b, l, proto, formats, direction{true, !l.Hold}, l.RTCPMux, 0)
+	switch l.Offer {
+	case BySDES:
+		for i, c := range l.Crypto {
+			writeCrypto(&b, i+1, c.Suite, c.Key, "")
+		}
+	case ByDTLS:
+		dtlsAttributes(&b, l, "actpass", mid, true)
+	}
 	return b.Bytes()
 }
 
@@ -52,9 +71,18 @@ func offeredEvents(l Local) []format {
 	return all
 }
 
-func writeAnswer(offer *Session, m Media, l Local) []byte {
+func writeAnswer(offer *Session, m Media, sec security, l Local) []byte {
 	var b bytes.Buffer
 	head(&b, l, offer.time)
+	mid := ""
+	if m.Protection == ByDTLS {
+		mid = m.Mid
+		bundle := mid
+		if !offer.bundled(mid) {
+			bundle = ""
+		}
+		sessionAttributes(&b, bundle, m.ICE != nil)
+	}
 	for i := range offer.media {
 		line := &offer.media[i]
 		if i != m.Index {
@@ -63,6 +91,9 @@ func writeAnswer(offer *Session, m Media, l Local) []byte {
 				formats = []string{"0"}
 			}
 			fmt.Fprintf(&b, "m=%s 0 %s %s\r\n", line.kind, line.proto, strings.Join(formats, " "))
+			if other := line.mid(); other != "" && mid != "" {
+				fmt.Fprintf(&b, "a=mid:%s\r\n", other)
+			}
 			continue
 		}
 		params := ""
@@ -81,6 +112,16 @@ func writeAnswer(offer *Session, m Media, l Local) []byte {
 		stream(&b, l, line.proto, formats, direction{m.Send, m.Recv}, m.RTCPMux, m.MaxPacketTime)
 		if m.VoIPMetrics {
 			b.WriteString("a=rtcp-xr:voip-metrics\r\n")
+		}
+		switch m.Protection {
+		case BySDES:
+			writeCrypto(&b, sec.theirs.tag, sec.theirs.spelling, m.SDES.Send.Key, sec.theirs.mki)
+		case ByDTLS:
+			setup := "passive"
+			if m.DTLS.Client {
+				setup = "active"
+			}
+			dtlsAttributes(&b, l, setup, mid, m.ICE != nil)
 		}
 	}
 	return b.Bytes()
