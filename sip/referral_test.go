@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -14,17 +15,19 @@ func (p *phone) udpAddr() netip.AddrPort { return netip.MustParseAddrPort(p.addr
 // mover is a DialogHandler that takes transfers.
 type mover struct {
 	*script
-	got  chan *Referral
-	does func(*Referral) *RejectError
+	got chan *Referral
+	do  atomic.Pointer[func(*Referral) *RejectError]
 }
 
 func (m *mover) Refer(r *Referral) *RejectError {
 	m.got <- r
-	if m.does != nil {
-		return m.does(r)
+	if f := m.do.Load(); f != nil {
+		return (*f)(r)
 	}
 	return nil
 }
+
+func (m *mover) does(f func(*Referral) *RejectError) { m.do.Store(&f) }
 
 func newMover() *mover { return &mover{script: &script{}, got: make(chan *Referral, 8)} }
 
@@ -74,14 +77,14 @@ func TestReferral(t *testing.T) {
 
 	// A second one has the number of its REFER for an id. Its outcome is known before
 	// the 202, and it is told of when the call is over, too.
-	h.does = func(r *Referral) *RejectError { r.Done(999, ""); return nil }
+	h.does(func(r *Referral) *RejectError { r.Done(999, ""); return nil })
 	again := c.refer("<sip:bob@example.net>")
 	p.send(again)
 	p.expect("REFER", 202)
 	if n = p.notified(200); n.body != "SIP/2.0 500 Server Internal Error\r\n" || n.get("Event") != fmt.Sprintf("refer;id=%d", again.cseq) {
 		t.Errorf("NOTIFY:\n%s", n.raw)
 	}
-	h.does = nil
+	h.do.Store(nil)
 	p.send(c.refer("<sip:bob@example.net>"))
 	p.expect("REFER", 202)
 	p.notified(200)
@@ -145,10 +148,10 @@ func TestReferralRefused(t *testing.T) {
 	bare := c.next("REFER", "")
 	p.send(bare)
 	p.expect("REFER", 400)
-	h.does = func(*Referral) *RejectError { return &RejectError{Code: 603, Rule: "policy", Text: "Not today"} }
+	h.does(func(*Referral) *RejectError { return &RejectError{Code: 603, Rule: "policy", Text: "Not today"} })
 	p.send(c.refer("<sip:a@b>"))
 	p.expect("REFER", 603)
-	h.does = func(*Referral) *RejectError { panic("oops") }
+	h.does(func(*Referral) *RejectError { panic("oops") })
 	p.send(c.refer("<sip:a@b>"))
 	p.expect("REFER", 500)
 	p.silent(4*testT1, "no NOTIFY about what was refused")
