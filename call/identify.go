@@ -8,28 +8,37 @@ import (
 // maxCalled bounds the called user part in runes.
 const maxCalled = 64
 
-// identify finds out who calls whom. trusted and region are the trunk's. The error
-// is an *identity.TokenError: the call carries a token that does not count.
-func (c *Call) identify(trusted bool, region string) (err error) {
-	c.called = identity.CleanText(c.inv.RequestURI().User, maxCalled)
+// identify finds out who calls whom. The error is an *identity.TokenError: the call
+// carries a token that does not count.
+func (c *Call) identify(inv *sip.Invite) (err error) {
+	c.called = identity.CleanText(inv.RequestURI().User, maxCalled)
 	who := c.server.parts.Identity
-	s := source(c.inv)
-	s.Trusted, s.Region, s.Bearer = trusted, region, who.Bearer(c.inv.Header)
-	c.caller, err = who.Resolve(s)
-	return err
+	s := CallerSource(inv.From(), inv.Header)
+	s.Bearer = who.Bearer(inv.Header)
+	if c.trunk != nil {
+		s.Trusted, s.Region = c.trunk.cfg.TrustIdentity, c.trunk.cfg.Region
+	}
+	if c.caller, err = who.Resolve(s); err != nil {
+		return err
+	}
+	if s.Trusted {
+		c.headers = extensionHeaders(inv)
+	}
+	return nil
 }
 
-// source is what an INVITE tells about its caller.
-func source(inv *sip.Invite) identity.Source {
+// CallerSource is what an INVITE tells about its caller: by its From and the headers
+// of identity, of which header gives all values.
+func CallerSource(from sip.Address, header func(name string) []string) identity.Source {
 	s := identity.Source{
-		From:        party(inv.From()),
-		Asserted:    parties(inv.Header("P-Asserted-Identity")),
-		RemoteParty: parties(inv.Header("Remote-Party-ID")),
-		Privacy:     inv.Header("Privacy"),
-		Diversion:   parties(inv.Header("Diversion")),
-		History:     parties(inv.Header("History-Info")),
+		From:        party(from),
+		Asserted:    parties(header("P-Asserted-Identity")),
+		RemoteParty: parties(header("Remote-Party-ID")),
+		Privacy:     header("Privacy"),
+		Diversion:   parties(header("Diversion")),
+		History:     parties(header("History-Info")),
 	}
-	if ids := inv.Header("X-StreamCore-Resource-Id"); len(ids) == 1 {
+	if ids := header("X-StreamCore-Resource-Id"); len(ids) == 1 {
 		s.ResourceID = ids[0] // of several none is the right one
 	}
 	return s

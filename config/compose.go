@@ -3,33 +3,52 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"parley/agent/cascade"
-	"parley/agent/llm/httpagent"
-	"parley/agent/stt/pocketsphinx"
+	"parley/api"
+	"parley/call"
+	"parley/identity"
 	"parley/rtp"
 	"parley/sip"
 )
 
-// SIPConfig is the configuration of the SIP server.
+// SIPConfig is the configuration of the SIP server, without its gate.
 func (c *Config) SIPConfig() (sip.Config, error) {
 	out := c.SIP.Config
 	out.Listen, out.TLS = nil, c.TLS.TLS
 	var errs []error
 	for _, s := range c.SIP.Listen {
-		network, addr, ok := strings.Cut(s, "://")
-		if _, err := netip.ParseAddrPort(addr); !ok || err != nil || !slices.Contains([]string{"udp", "tcp", "tls"}, network) {
-			errs = append(errs, fmt.Errorf("listen: %q, must be such as \"udp://0.0.0.0:5060\", \"tcp://[::]:5060\" or \"tls://0.0.0.0:5061\"", s))
+		l, err := c.listener(s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("listen: %q, %w", s, err))
 			continue
 		}
-		out.Listen = append(out.Listen, sip.Listener{Network: network, Addr: addr, Advertise: c.SIP.Advertise})
+		out.Listen = append(out.Listen, l)
 	}
 	return out, errors.Join(errs...)
+}
+
+// networks are what may stand before "://" in sip.listen.
+var networks = []string{"udp", "tcp", "tls", "ws", "wss"}
+
+// listener reads one of sip.listen.
+func (c *Config) listener(s string) (sip.Listener, error) {
+	network, rest, ok := strings.Cut(s, "://")
+	addr, query, more := strings.Cut(rest, "?")
+	if _, err := netip.ParseAddrPort(addr); !ok || err != nil || !slices.Contains(networks, network) {
+		return sip.Listener{}, errors.New(`must be such as "udp://0.0.0.0:5060", "tcp://[::]:5060", "tls://0.0.0.0:5061", "ws://…" or "wss://…"`)
+	}
+	l := sip.Listener{Network: network, Addr: addr, Advertise: c.SIP.Advertise}
+	if more {
+		if l.Advertise, ok = strings.CutPrefix(query, "advertise="); !ok || l.Advertise == "" {
+			return l, errors.New(`after "?" only advertise=HOST or advertise=HOST:PORT may stand`)
+		}
+	}
+	return l, nil
 }
 
 // RTPConfig is the configuration of the wheel.
@@ -56,35 +75,33 @@ func (c *Config) RTPConfig() (rtp.Config, error) {
 	return out, errors.Join(errs...)
 }
 
-// RecognizerConfig is the configuration of the embedded recogniser. An agent of
-// your own tells it no grammar, so it must take dictation then.
-func (c *Config) RecognizerConfig() pocketsphinx.Config {
-	out := c.STT.Config
-	out.Dictation = out.Dictation || c.LLM.Provider == "agent"
+// CallConfig is the configuration of calls.
+func (c *Config) CallConfig() call.Config {
+	out := c.Call
+	out.Recording = c.Recording
 	return out
 }
 
-// CascadeConfig is the configuration of the conversation, but for its parts.
-func (c *Config) CascadeConfig() cascade.Config {
-	out := c.Conversation.Config
-	out.Turn = c.Turn
-	out.FirstToken = milliseconds(c.Agent.FirstTokenTimeoutMS)
-	out.Fallback = c.Agent.FallbackPhrase
+// TokenConfig says which tokens are believed.
+func (c *Config) TokenConfig() identity.TokenConfig {
+	out := c.Token.TokenConfig
+	out.Secret = c.Token.Secret.Reveal()
 	return out
 }
 
-func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+// SignerConfig says how tokens are made.
+func (c *Config) SignerConfig() identity.SignerConfig {
+	out := c.Sign.SignerConfig
+	out.Secret = c.Sign.Secret.Reveal()
+	return out
+}
 
-// AgentConfig is the configuration of your own agent over HTTP.
-func (c *Config) AgentConfig() httpagent.Config {
-	out := httpagent.DefaultConfig()
-	out.URL = c.Agent.URL
-	out.APIKey = c.Agent.APIKey.Reveal()
-	out.Timeout = milliseconds(c.Agent.TimeoutMS)
-	out.FirstTokenTimeout = milliseconds(c.Agent.FirstTokenTimeoutMS)
-	out.Notify = c.Agent.Notify
-	out.Actions = c.Agent.Actions
-	out.System = c.Agent.System
-	out.Greeting = c.Conversation.Greeting
+// APIConfig is the configuration of the HTTP side.
+func (c *Config) APIConfig() api.Config {
+	out := c.API.Config
+	for _, name := range slices.Sorted(maps.Keys(c.API.Keys)) {
+		k := c.API.Keys[name]
+		out.Keys = append(out.Keys, api.Key{Name: name, Secret: k.Key.Reveal(), Scopes: k.Scopes})
+	}
 	return out
 }

@@ -7,11 +7,6 @@ package config
 import (
 	"time"
 
-	"parley/agent/cascade"
-	"parley/agent/echo"
-	"parley/agent/stt/pocketsphinx"
-	"parley/agent/tts/flite"
-	"parley/agent/turn"
 	"parley/api"
 	"parley/call"
 	"parley/identity"
@@ -24,29 +19,29 @@ import (
 // Config is everything an operator may set. Its fields are the sections of the
 // file, and the fields of those the keys, in snake case; see keys.
 type Config struct {
-	Server       Server
-	SIP          SIP
-	TLS          TLS
-	Auth         Auth
-	Trunk        []Trunk
-	RTP          RTP
-	Call         call.Config
-	Opus         opus.Config
-	Identity     identity.Config
-	VAD          VAD
-	Turn         turn.Config
-	Conversation Conversation
-	STT          STT
-	TTS          TTS
-	LLM          LLM
-	Script       Script
-	Agent        Agent
-	Echo         echo.Config
-	API          api.Config
-	Log          Log
+	Server   Server
+	SIP      SIP
+	TLS      TLS
+	Auth     Auth
+	Trunk    []Trunk
+	Route    []call.Route
+	RTP      RTP
+	Call     call.Config
+	Opus     opus.Config
+	Identity identity.Config
+	Token    Token `key:"identity.token"`
+	Sign     Sign  `key:"identity.sign"`
+	VAD      VAD
+	Assistant
+	// Agents are the other agents, by name.
+	Agents    map[string]*Assistant
+	API       API
+	Recording call.RecordingConfig
+	Log       Log
 
 	// Warnings are what Load noticed and did not refuse.
 	Warnings []string `key:"-"`
+	loaded   *loader  // for Complain
 }
 
 // Server is about the process.
@@ -58,7 +53,8 @@ type Server struct {
 
 // SIP is the signalling side.
 type SIP struct {
-	// Listen are the addresses to bind, as "udp://0.0.0.0:5060"; also tcp and tls.
+	// Listen are the addresses to bind, as "udp://0.0.0.0:5060"; also tcp, tls, ws and
+	// wss. One may have an Advertise of its own: "udp://10.0.0.1:5060?advertise=HOST".
 	Listen []string
 	// Advertise is host[:port] for Contact and Via when peers reach us under
 	// another address than the one bound. Empty: the address the peer reached.
@@ -90,58 +86,39 @@ type VAD struct {
 	vad.EnergyConfig `hide:"rate"`
 }
 
-// Conversation is the agent that is made of a recogniser, a model and a voice.
-type Conversation struct {
-	cascade.Config `hide:"first_token,fallback"` // they are agent.first_token_timeout_ms and agent.fallback_phrase
+// Token says which tokens of callers, and of clients of the API, are believed.
+type Token struct {
+	// Secret is that of the HS algorithms.
+	Secret Secret
+	// SecretFile names a file that holds it.
+	SecretFile           string
+	identity.TokenConfig `hide:"secret"`
 }
 
-// STT is the recogniser.
-type STT struct {
-	// Provider is one of Recognizers.
-	Provider string
-	pocketsphinx.Config
+// Sign says how tokens for agents are made.
+type Sign struct {
+	// Secret is that of the HS algorithms.
+	Secret Secret
+	// SecretFile names a file that holds it.
+	SecretFile            string
+	identity.SignerConfig `hide:"secret"`
 }
 
-// TTS is the voice.
-type TTS struct {
-	// Provider is one of Voices.
-	Provider string
-	flite.Config
+// API is the HTTP side.
+type API struct {
+	api.Config
+	// Keys are who may use it, by name.
+	Keys map[string]*APIKey
 }
 
-// LLM is who thinks up the replies.
-type LLM struct {
-	// Provider is one of Models.
-	Provider string
-}
-
-// Script is the agent of llm.provider "script".
-type Script struct {
-	// File is the script. Empty: the receptionist that is built in.
-	File string
-}
-
-// Agent is your own agent over HTTP, of llm.provider "agent".
-type Agent struct {
-	// URL is where it is asked.
-	URL string
-	// APIKey goes into the Authorization header. Empty: none is sent.
-	APIKey Secret
-	// APIKeyFile names a file that holds it.
-	APIKeyFile string
-	// TimeoutMS bounds a whole turn, in milliseconds.
-	TimeoutMS int
-	// FirstTokenTimeoutMS bounds the wait for the first word of a reply, whichever
-	// provider thinks it up, in milliseconds.
-	FirstTokenTimeoutMS int
-	// FallbackPhrase is spoken when a reply failed. Empty: nothing is.
-	FallbackPhrase string
-	// System is instructions that go with each turn.
-	System string
-	// Notify tells the agent when calls begin and end.
-	Notify bool
-	// Actions lets replies act on the call, such as hang up.
-	Actions bool
+// APIKey is one of api.keys.
+type APIKey struct {
+	// Key is what the client sends.
+	Key Secret
+	// KeyFile names a file that holds it.
+	KeyFile string
+	// Scopes are what it is good for. Empty: everything.
+	Scopes []string
 }
 
 // Log is what is written about.
@@ -175,28 +152,21 @@ var (
 // and no network, on port 5060.
 func Default() Config {
 	c := Config{
-		Server:       Server{DrainTimeout: 30 * time.Second},
-		SIP:          SIP{Config: sip.DefaultConfig()},
-		Auth:         Auth{Access: sip.DefaultAccess()},
-		RTP:          RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
-		Call:         call.DefaultConfig(),
-		Opus:         opus.DefaultConfig(),
-		Identity:     identity.DefaultConfig(),
-		VAD:          VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
-		Turn:         turn.DefaultConfig(),
-		Conversation: Conversation{Config: cascade.DefaultConfig()},
-		STT:          STT{Provider: "pocketsphinx", Config: pocketsphinx.DefaultConfig()},
-		TTS:          TTS{Provider: "flite", Config: flite.DefaultConfig()},
-		LLM:          LLM{Provider: "script"},
-		Echo:         echo.DefaultConfig(),
-		API:          api.DefaultConfig(),
-		Log:          Log{Format: "auto", Level: "info"},
+		Server:    Server{DrainTimeout: 30 * time.Second},
+		SIP:       SIP{Config: sip.DefaultConfig()},
+		Auth:      Auth{Access: sip.DefaultAccess()},
+		RTP:       RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
+		Call:      call.DefaultConfig(),
+		Opus:      opus.DefaultConfig(),
+		Identity:  identity.DefaultConfig(),
+		Token:     Token{TokenConfig: identity.DefaultTokenConfig()},
+		Sign:      Sign{SignerConfig: identity.DefaultSignerConfig()},
+		VAD:       VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
+		Assistant: defaultAssistant(),
+		API:       API{Config: api.DefaultConfig()},
+		Recording: call.DefaultRecordingConfig(),
+		Log:       Log{Format: "auto", Level: "info"},
 	}
 	c.SIP.Listen = []string{"udp://0.0.0.0:5060", "tcp://0.0.0.0:5060"}
-	c.Agent = Agent{
-		TimeoutMS:           60000,
-		FirstTokenTimeoutMS: int(c.Conversation.FirstToken / time.Millisecond),
-		FallbackPhrase:      c.Conversation.Fallback,
-	}
 	return c
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // Load reads the file at path over the defaults and the environment, in the form
@@ -19,7 +17,7 @@ import (
 // what could be read of it.
 func Load(path string, environ []string) (*Config, error) {
 	c := Default()
-	l := loader{file: path, config: &c, keys: keys(&c)}
+	l := loader{file: path, config: &c, keys: keys(&c), set: map[string]string{}}
 	if path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -29,9 +27,15 @@ func Load(path string, environ []string) (*Config, error) {
 			return &c, l.mistakes
 		}
 	}
-	l.readEnvironment(environ)
-	l.readSecrets()
+	l.readEnvironment(environ, l.keys)
+	l.readSecrets(l.keys)
+	known := len(l.keys)
+	l.readAgents() // last: what they do not say is as it is above
+	l.readEnvironment(environ, l.keys[known:])
+	l.readSecrets(l.keys[known:])
+	l.misspelt(environ)
 	l.validate()
+	c.loaded = &l
 	if len(l.mistakes) > 0 {
 		return &c, l.mistakes.sorted()
 	}
@@ -45,6 +49,7 @@ type loader struct {
 	keys     []key
 	lines    map[string]int    // of keys and sections in the file, by path
 	set      map[string]string // the environment variable that set a key, by path
+	agents   any               // the file's [agents]
 	mistakes Mistakes
 }
 
@@ -55,8 +60,12 @@ func (l *loader) wrong(path, text string) {
 		m.Env = env
 	} else {
 		m.File, m.Line = l.file, l.lines[path]
-		if section, _, ok := strings.Cut(path, "]."); ok && m.Line == 0 {
-			m.Line = l.lines[section+"]"] // of the [[trunk]] that lacks it
+		if l.inherited(path) {
+			return // it was told of where it stands
+		}
+		for above := path; m.Line == 0 && above != ""; { // the section that lacks it
+			above = above[:max(strings.LastIndexByte(above, '.'), 0)]
+			m.Line = l.lines[above]
 		}
 	}
 	l.mistakes = append(l.mistakes, m)
@@ -74,10 +83,17 @@ func (l *loader) readFile(text []byte) bool {
 		return false
 	}
 	l.lines = lines(text)
-	if trunks, ok := tree["trunk"]; ok { // first: others' mistakes may be keys of theirs
-		l.readTrunks(trunks)
-		delete(tree, "trunk")
+	for _, list := range []struct {
+		name string
+		read func(any)
+	}{{"trunk", l.readTrunks}, {"route", l.readRoutes}} { // first: others' mistakes may be keys of theirs
+		if raw, ok := tree[list.name]; ok {
+			list.read(raw)
+			delete(tree, list.name)
+		}
 	}
+	l.agents = tree["agents"]
+	delete(tree, "agents")
 	for _, section := range slices.Sorted(maps.Keys(tree)) {
 		l.readSection(section, tree[section])
 	}
@@ -91,7 +107,7 @@ func (l *loader) readSection(section string, raw any) {
 		if _, table := raw.(map[string]any); table {
 			l.wrong(section, "no such section"+didYouMean(section, l.sections()))
 		} else {
-			l.wrong(section, "a key outside of any section"+l.whereIs(section))
+			l.wrong(section, "a key outside of any section"+l.whereIs("", section))
 		}
 		return
 	}
@@ -100,9 +116,14 @@ func (l *loader) readSection(section string, raw any) {
 		l.wrong(section, "must be a section: ["+section+"]")
 		return
 	}
-	if users, ok := table["users"]; ok && section == "auth" {
-		l.readUsers(users)
-		delete(table, "users")
+	for _, named := range []struct {
+		section, name string
+		read          func(any)
+	}{{"auth", "users", l.readUsers}, {"api", "keys", l.readAPIKeys}, {"tls", "certificates", l.readCertificates}} {
+		if raw, ok := table[named.name]; ok && section == named.section {
+			named.read(raw)
+			delete(table, named.name)
+		}
 	}
 	l.readTable(section, table)
 }
@@ -112,11 +133,15 @@ func (l *loader) readTable(section string, table map[string]any) {
 	known := l.names(section)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		path := section + "." + name
+		if inner, ok := table[name].(map[string]any); ok && len(l.names(path)) > 0 {
+			l.readTable(path, inner) // a section within this one
+			continue
+		}
 		k, ok := l.find(path)
 		if !ok {
 			hint := didYouMean(name, known)
 			if hint == "" {
-				hint = l.whereIs(name)
+				hint = l.whereIs(section, name)
 			}
 			l.wrong(path, "no such key"+hint)
 			continue
@@ -131,10 +156,12 @@ func (l *loader) readTable(section string, table map[string]any) {
 	}
 }
 
-// whereIs says in which section a key stands that was put into another one.
-func (l *loader) whereIs(name string) string {
+// whereIs says in which section a key stands that was put into another one: of the
+// same agent, when that is where it was put.
+func (l *loader) whereIs(section, name string) string {
+	within := agentOf(section)
 	for _, k := range l.keys {
-		if k.name == name {
+		if k.name == name && agentOf(k.section) == within {
 			return "; it belongs into " + written(k.section)
 		}
 	}
@@ -143,72 +170,10 @@ func (l *loader) whereIs(name string) string {
 
 // written is a section's name as it stands in the file.
 func written(section string) string {
-	if strings.HasPrefix(section, "trunk[") {
-		return "[[trunk]]"
+	if list, _, ok := strings.Cut(section, "["); ok {
+		return "[[" + list + "]]"
 	}
 	return "[" + section + "]"
-}
-
-// readEnvironment sets keys from variables such as PARLEY_CALL_MAX_CALLS. Other
-// variables that begin with PARLEY_ are left alone, because container platforms
-// make such names up themselves; those that look like a misspelt key become a
-// warning.
-func (l *loader) readEnvironment(environ []string) {
-	l.set = map[string]string{}
-	byName, variables := map[string]key{}, []string{}
-	for _, k := range l.keys {
-		if k.env != "" {
-			byName[k.env] = k
-			variables = append(variables, k.env)
-		}
-	}
-	for _, assignment := range environ {
-		name, value, _ := strings.Cut(assignment, "=")
-		if !strings.HasPrefix(name, "PARLEY_") || value == "" {
-			continue // an empty variable is one that is not set
-		}
-		k, ok := byName[name]
-		if !ok {
-			if hint := didYouMean(name, variables); hint != "" {
-				l.config.Warnings = append(l.config.Warnings, "environment "+name+" is not used"+hint)
-			}
-			continue
-		}
-		l.set[k.path()] = name
-		if err := setText(k.value, value); err != nil {
-			l.wrong(k.path(), err.Error())
-		}
-	}
-}
-
-// readSecrets reads every secret KEY that is empty from the file that KEY_file
-// names.
-func (l *loader) readSecrets() {
-	for _, k := range l.keys {
-		secret, ok := k.value.Addr().Interface().(*Secret)
-		if !ok {
-			continue
-		}
-		from, ok := l.find(k.path() + "_file")
-		if !ok || from.value.String() == "" {
-			continue
-		}
-		if secret.Reveal() != "" {
-			l.wrong(from.path(), "give "+k.name+" or "+from.name+", not both")
-			continue
-		}
-		text, err := os.ReadFile(from.value.String())
-		if err != nil {
-			l.wrong(from.path(), err.Error())
-			continue
-		}
-		line := strings.TrimSpace(string(text))
-		if line == "" || strings.ContainsAny(line, "\r\n") {
-			l.wrong(from.path(), "the file must hold one line, the secret")
-			continue
-		}
-		*secret = NewSecret(line)
-	}
 }
 
 // find is the key at path.
@@ -233,75 +198,11 @@ func (l *loader) names(section string) []string {
 
 // sections lists the sections.
 func (l *loader) sections() []string {
-	out := []string{"trunk"}
+	out := []string{"trunk", "route", "agents"}
 	for _, k := range l.keys {
 		if !slices.Contains(out, k.section) && !strings.ContainsAny(k.section, "[.") {
 			out = append(out, k.section)
 		}
 	}
 	return out
-}
-
-// lines says on which line each key and section of a TOML text stands. Those of the
-// second [[x]] stand under "x[1]".
-func lines(text []byte) map[string]int {
-	out := map[string]int{}
-	arrays := map[string]int{}
-	var p unstable.Parser
-	p.Reset(text)
-	var section []string
-	for p.NextExpression() {
-		e := p.Expression()
-		names, line := []string{}, 0
-		for it := e.Key(); it.Next(); {
-			names = append(names, string(it.Node().Data))
-			if line == 0 {
-				line = p.Shape(it.Node().Raw).Start.Line
-			}
-		}
-		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			note(out, names, line)
-			top := names[0]
-			if e.Kind == unstable.ArrayTable && len(names) == 1 {
-				arrays[top]++
-			}
-			section = slices.Clone(names)
-			if n := arrays[top]; n > 0 {
-				section[0] = fmt.Sprintf("%s[%d]", top, n-1)
-			}
-			note(out, section, line)
-		case unstable.KeyValue:
-			full := append(slices.Clone(section), names...)
-			note(out, full, line)
-			noteInline(&p, out, full, e.Value())
-		}
-	}
-	return out
-}
-
-// noteInline notes the keys of an inline table.
-func noteInline(p *unstable.Parser, out map[string]int, prefix []string, value *unstable.Node) {
-	if value.Kind != unstable.InlineTable {
-		return
-	}
-	for it := value.Children(); it.Next(); {
-		full := slices.Clone(prefix)
-		line := 0
-		for names := it.Node().Key(); names.Next(); {
-			full = append(full, string(names.Node().Data))
-			line = p.Shape(names.Node().Raw).Start.Line
-		}
-		note(out, full, line)
-	}
-}
-
-// note keeps the first line on which a path or what contains it stands.
-func note(out map[string]int, names []string, line int) {
-	for i := range names {
-		path := strings.Join(names[:i+1], ".")
-		if _, ok := out[path]; !ok {
-			out[path] = line
-		}
-	}
 }

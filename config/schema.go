@@ -60,12 +60,20 @@ var durationType = reflect.TypeFor[time.Duration]()
 // out the named fields of it. Fields that no file can hold (functions,
 // interfaces, pointers) are left out.
 func keys(c *Config) []key {
-	var out []key
-	root := reflect.ValueOf(c).Elem()
-	for i := range root.NumField() {
-		f := root.Type().Field(i)
-		if name := keyName(f); name != "-" && f.IsExported() && f.Type.Kind() == reflect.Struct {
-			out = appendKeys(out, name, root.Field(i), nil)
+	return appendSections(nil, "", reflect.ValueOf(c).Elem())
+}
+
+// appendSections appends the keys of the fields of struct v, each of which is a
+// section of that prefix. Those of an embedded struct are sections like others.
+func appendSections(out []key, prefix string, v reflect.Value) []key {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch name := keyName(f); {
+		case name == "-" || !f.IsExported() || f.Type.Kind() != reflect.Struct:
+		case f.Anonymous:
+			out = appendSections(out, prefix, v.Field(i))
+		default:
+			out = appendKeys(out, prefix+name, v.Field(i), nil)
 		}
 	}
 	return out
@@ -88,7 +96,7 @@ func appendKeys(out []key, section string, v reflect.Value, taken []string) []ke
 		taken = append(taken, name)
 		out = append(out, key{
 			section: section, name: name, value: v.Field(i),
-			env: "PARLEY_" + strings.ToUpper(section) + "_" + strings.ToUpper(name),
+			env: "PARLEY_" + variable(section) + "_" + variable(name),
 		})
 	}
 	for _, i := range embedded {
@@ -122,14 +130,14 @@ func keyName(f reflect.StructField) string {
 }
 
 // snake turns a Go name into a key: MaxCalls max_calls, T1 t1, APIKey api_key,
-// DSCP dscp, EventsDir events_dir.
+// DSCP dscp, EventsDir events_dir, CallerIDs caller_ids.
 func snake(name string) string {
 	var b strings.Builder
 	rs := []rune(name)
 	for i, r := range rs {
 		if unicode.IsUpper(r) && i > 0 {
 			afterLower := !unicode.IsUpper(rs[i-1])
-			beforeLower := i+1 < len(rs) && unicode.IsLower(rs[i+1])
+			beforeLower := i+1 < len(rs) && unicode.IsLower(rs[i+1]) && string(rs[i+1:]) != "s" // a plural
 			if afterLower || beforeLower {
 				b.WriteByte('_')
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -35,18 +35,18 @@ user = "+12025550100"
 
 func TestTrunks(t *testing.T) {
 	c := load(t, twoTrunks, nil)
-	all := c.Trunks()
+	all := c.Registrations()
 	if len(all) != 2 {
 		t.Fatalf("%d trunks", len(all))
 	}
 	a, b := all[0], all[1]
 	if a.Name != "pbx-1" || strings.Join(a.Hosts, " ") != "192.0.2.1:5080 192.0.2.2" || a.Domain != "pbx.example.com" || a.Transport != "tls" ||
 		a.User != "gw" || a.Username != "auth" || a.Password != "hush" || a.Realms[0] != "asterisk" || a.Expires != 10*time.Minute ||
-		a.KeepAlive != 0 || !a.Probe || a.TLS != (sip.TLS{CAFile: "/etc/ca.pem"}) {
+		a.KeepAlive != 0 || !a.Probe || !reflect.DeepEqual(a.TLS, sip.TLS{CAFile: "/etc/ca.pem"}) {
 		t.Error("the first is not as it was written")
 	}
 	d := sip.DefaultTrunk()
-	if b.Name != "carrier" || b.Password != "" || b.Transport != d.Transport || b.Expires != d.Expires || b.Backoff != d.Backoff || b.TLS != (sip.TLS{}) {
+	if b.Name != "carrier" || b.Password != "" || b.Transport != d.Transport || b.Expires != d.Expires || b.Backoff != d.Backoff || !reflect.DeepEqual(b.TLS, sip.TLS{}) {
 		t.Error("the second has no defaults")
 	}
 	if text := fmt.Sprintf("%+v %#v", c, c.Trunk); strings.Contains(text, "hush") {
@@ -67,7 +67,7 @@ func TestTrunkPasswords(t *testing.T) {
 		{rest, "PARLEY_TRUNK_MY_PBX_1_PASSWORD=told", "told"},
 	} {
 		loaded := load(t, c.text, []string{c.env})
-		if got := loaded.Trunks()[0].Password; got != c.want || len(loaded.Warnings) > 0 {
+		if got := loaded.Registrations()[0].Password; got != c.want || len(loaded.Warnings) > 0 {
 			t.Errorf("%s%s: %q, %q", c.text, c.env, got, loaded.Warnings)
 		}
 	}
@@ -143,36 +143,5 @@ func TestTrunksThatAreAskedAreAWarning(t *testing.T) {
 	c := load(t, "[auth]\nrequired = \"always\"\nusers = { a = \"b\" }\n"+twoTrunks, nil)
 	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "auth.required") {
 		t.Errorf("%q", c.Warnings)
-	}
-}
-
-// The commented examples of the sample load, have every key, and show the defaults.
-func TestSampleTrunk(t *testing.T) {
-	text, err := os.ReadFile(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shown []string
-	for _, m := range regexp.MustCompile(`(?m)^#   (.*)$`).FindAllStringSubmatch(string(text), -1) {
-		if !strings.HasPrefix(m[1], "sip-server ") && !strings.HasPrefix(m[1], "office") { // a file that is not here
-			shown = append(shown, m[1])
-		}
-	}
-	example := strings.Join(shown, "\n") + "\n"
-	c := load(t, example, nil)
-	if len(c.Trunk) != 1 || len(c.Auth.Users) != 1 {
-		t.Fatalf("%d trunks, %d users in\n%s", len(c.Trunk), len(c.Auth.Users), example)
-	}
-	want := sip.DefaultTrunk()
-	got := c.Trunks()[0]
-	want.Name, want.Hosts, want.User, want.Realms = got.Name, got.Hosts, got.User, got.Realms
-	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		t.Errorf("the sample shows\n%+v, default is\n%+v", got, want)
-	}
-	for _, name := range []string{"name", "hosts", "domain", "transport", "user", "username", "password", "password_file", "realms", "expires",
-		"keep_alive", "probe", "backoff", "max_backoff", "cert_file", "key_file", "ca_file", "server_name"} {
-		if lines([]byte(example))["trunk[0]."+name] == 0 {
-			t.Errorf("%s is not shown", name)
-		}
 	}
 }

@@ -31,45 +31,78 @@ func (l *loader) validate() {
 	if err == nil {
 		l.room("rtp", media.Validate())
 		if pairs := (int(media.PortMax) - int(media.PortMin) + 1) / 2; media.PortMax != 0 && pairs < c.Call.MaxCalls {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("rtp.ports %q hold %d calls, call.max_calls is %d: calls beyond are refused", c.RTP.Ports, pairs, c.Call.MaxCalls))
+			l.warn("rtp.ports", fmt.Sprintf("%q hold %d calls, call.max_calls is %d: calls beyond are refused", c.RTP.Ports, pairs, c.Call.MaxCalls))
 		}
 	}
 	l.room("call", c.Call.Validate())
 	l.room("opus", c.Opus.Validate())
 	l.room("identity", c.Identity.Validate())
+	l.room("identity.token", c.TokenConfig().Validate())
+	if c.SignerConfig().Enabled() {
+		l.room("identity.sign", c.SignerConfig().Validate())
+	}
 	l.room("vad", c.VAD.Validate())
-	l.room("turn", c.Turn.Validate())
-	l.room("stt", c.RecognizerConfig().Validate())
-	l.room("tts", c.TTS.Validate())
-	l.room("echo", c.Echo.Validate())
-	if c.LLM.Provider == "agent" {
-		l.room("agent", c.AgentConfig().Validate())
-	} else if c.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too
-		l.wrong("agent.first_token_timeout_ms", fmt.Sprintf("%d, must be at least 1", c.Agent.FirstTokenTimeoutMS))
-	}
-	l.room("api", c.API.Validate())
-	for i, name := range c.Call.Codecs {
-		l.choice("call.codecs", name, Codecs)
-		if slices.Index(c.Call.Codecs, name) < i {
-			l.wrong("call.codecs", fmt.Sprintf("%q is named twice", name))
-		}
-	}
+	l.room("recording", c.Recording.Validate())
+	l.validateAPI()
+	l.codecs("call.codecs", c.Call.Codecs, Codecs)
 	l.choice("vad.kind", c.VAD.Kind, Detectors)
-	l.choice("stt.provider", c.STT.Provider, Recognizers)
-	l.choice("tts.provider", c.TTS.Provider, Voices)
-	l.choice("llm.provider", c.LLM.Provider, Models)
 	l.choice("log.format", c.Log.Format, Formats)
 	l.choice("log.level", c.Log.Level, Levels)
 	if c.Call.InitialMediaTimeout > 0 && c.Call.MaxDuration > 0 && c.Call.MaxDuration < c.Call.InitialMediaTimeout {
 		l.wrong("call.max_duration", "is shorter than initial_media_timeout, which then never ends a call")
 	}
-	l.room("conversation", c.checkConversation())
+	l.validateAgent("", &c.Assistant)
+	for _, name := range c.AgentNames()[1:] {
+		l.validateAgent("agents."+name+".", c.Agents[name])
+	}
+	l.validateRoutes()
+}
+
+// validateAgent asks the rooms about the sections of one agent.
+func (l *loader) validateAgent(prefix string, a *Assistant) {
+	l.room(prefix+"turn", a.Turn.Validate())
+	l.room(prefix+"stt", a.RecognizerConfig().Validate())
+	l.room(prefix+"tts", a.TTS.Validate())
+	l.room(prefix+"echo", a.Echo.Validate())
+	if a.LLM.Provider == "agent" {
+		l.room(prefix+"agent", a.AgentConfig().Validate())
+	} else if a.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too
+		l.wrong(prefix+"agent.first_token_timeout_ms", fmt.Sprintf("%d, must be at least 1", a.Agent.FirstTokenTimeoutMS))
+	}
+	l.choice(prefix+"stt.provider", a.STT.Provider, Recognizers)
+	l.choice(prefix+"tts.provider", a.TTS.Provider, Voices)
+	l.choice(prefix+"llm.provider", a.LLM.Provider, Models)
+	l.room(prefix+"conversation", a.checkConversation())
+}
+
+// codecs checks names of codecs against those there are.
+func (l *loader) codecs(path string, names, known []string) {
+	for i, name := range names {
+		l.choice(path, name, known)
+		if slices.Index(names, name) < i {
+			l.wrong(path, fmt.Sprintf("%q is named twice", name))
+		}
+	}
+}
+
+// warn notes what is allowed and probably not meant.
+func (l *loader) warn(path, text string) {
+	m := Mistake{Path: path, Text: text}
+	if env := l.set[path]; env != "" {
+		m.Env = env
+	} else {
+		m.File = l.file
+		for above := path; m.Line == 0 && above != ""; above = above[:max(strings.LastIndexByte(above, '.'), 0)] {
+			m.Line = l.lines[above]
+		}
+	}
+	l.config.Warnings = append(l.config.Warnings, m.Error())
 }
 
 // checkConversation asks the room, which wants its parts to be there and checks
 // the keys of other sections too.
-func (c *Config) checkConversation() error {
-	out := c.Conversation.Config
+func (a *Assistant) checkConversation() error {
+	out := a.Conversation.Config
 	out.STT, out.TTS, out.LLM = struct{ stt.Recognizer }{}, struct{ tts.Voice }{}, struct{ llm.Provider }{}
 	out.Turn = turn.DefaultConfig()
 	out.FirstToken = time.Second
@@ -93,8 +126,8 @@ func (l *loader) room(section string, err error) {
 			text = rest // the room's own name
 		}
 		section := section
-		if head, rest, ok := strings.Cut(text, ": "); ok && slices.Contains(l.sections(), head) {
-			section, text = head, rest // a part of the room that has a section of its own
+		if head, rest, ok := strings.Cut(text, ": "); ok && len(l.names(agentOf(section)+head)) > 0 {
+			section, text = agentOf(section)+head, rest // a part of the room that has a section of its own
 		}
 		text = strings.ReplaceAll(text, "\n", "; ")
 		name := l.mentioned(section, text)

@@ -35,21 +35,36 @@ func (c checkCmd) Run(s *stage) error {
 		fmt.Fprintln(s.out, "warning:", w)
 	}
 	var wrong []error
+	note := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	note(cfg.CheckFiles())
 	parts, err := plug(cfg, zap.NewNop())
 	if err != nil {
-		wrong = append(wrong, err)
+		note(err)
 	} else {
 		for _, note := range parts.notes {
 			fmt.Fprintln(s.out, "note:", note)
 		}
+		wrong = append(wrong, parts.unheard...)
+		_, err := parts.announcement()
+		note(err)
 		parts.close()
 	}
 	if c.Ports {
 		wrong = append(wrong, checkPorts(cfg)...)
 	}
-	if c.Agent && cfg.LLM.Provider == "agent" {
-		if err := checkAgent(s.ctx, cfg.Agent.URL); err != nil {
-			wrong = append(wrong, err)
+	if c.Agent {
+		for _, name := range cfg.AgentNames() {
+			if a := cfg.AgentNamed(name); a.LLM.Provider == "agent" {
+				section := "agent"
+				if name != config.DefaultAgent {
+					section = "agents." + name + ".agent"
+				}
+				note(cfg.Complain(section, checkAgent(s.ctx, a.Agent.URL)))
+			}
 		}
 	}
 	if len(wrong) == 0 {
@@ -72,6 +87,7 @@ func checkPorts(cfg *config.Config) []error {
 	}
 	for _, l := range cfg.SIP.Listen {
 		network, addr, _ := strings.Cut(l, "://")
+		addr, _, _ = strings.Cut(addr, "?")
 		try("sip.listen", network, addr)
 	}
 	if cfg.API.Listen != "" {
@@ -134,7 +150,7 @@ const agentPatience = 5 * time.Second
 func checkAgent(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return errors.New("agent.url: is no address")
+		return errors.New("url: is no address")
 	}
 	port := u.Port()
 	if port == "" {
@@ -150,7 +166,7 @@ func checkAgent(ctx context.Context, address string) error {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	}
 	if err != nil {
-		return fmt.Errorf("agent.url: %s cannot be reached: %w", host, err)
+		return fmt.Errorf("url: %s cannot be reached: %w", host, err)
 	}
 	return conn.Close()
 }

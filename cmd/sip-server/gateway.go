@@ -61,22 +61,26 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	}
 	g.undo = append(g.undo, func() { g.complain("wheel", g.wheel.Close()) })
 
-	who, err := identity.New(cfg.Identity)
+	who, err := g.identities()
 	if err != nil {
 		return nil, err
 	}
-	gate, err := sip.NewGate(cfg.Auth.Access, cfg.Passwords(), nil)
+	sources, err := cfg.Sources()
 	if err != nil {
 		return nil, err
 	}
-	admit := func(inv *sip.Invite) *sip.RejectError {
-		_, refused := gate.Admit(inv)
-		return refused
+	gate, err := sip.NewGate(cfg.Auth.Access, cfg.Passwords(), sources)
+	if err != nil {
+		return nil, err
+	}
+	announcement, err := g.parts.announcement()
+	if err != nil {
+		return nil, err
 	}
 	metrics := api.NewMetrics(g.sources())
-	g.calls, err = call.NewServer(cfg.Call, call.Parts{
-		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: admit, Route: g.parts.route, Voice: g.parts.voice,
-		Identity: who, Observer: metrics, Log: log,
+	g.calls, err = call.NewServer(cfg.CallConfig(), call.Parts{
+		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: gate.Admit, Trunks: cfg.Trunks(), Route: g.parts.route, Agent: g.parts.agent,
+		Voice: g.parts.voice, Identity: who, NewSoundFile: soundFile, Announcement: announcement, Observer: metrics, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -91,10 +95,31 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if g.sip, err = sip.NewServer(signalling, log); err != nil {
 		return nil, err
 	}
-	if g.api, err = api.New(cfg.API, g.ready, metrics, log); err != nil {
+	g.calls.Use(g.sip)
+	if g.api, err = api.New(cfg.APIConfig(), g.ready, metrics, log); err != nil {
 		return nil, err
 	}
 	return g, g.bind()
+}
+
+
+// identities makes who finds out who is calling, and whose tokens count.
+func (g *gateway) identities() (*identity.Resolver, error) {
+	who, err := identity.New(g.cfg.Identity)
+	if err != nil {
+		return nil, err
+	}
+	token := g.cfg.TokenConfig()
+	if !token.Enabled() {
+		return who, nil
+	}
+	token.Report = func(err error) { g.log.Warn("the keys of tokens could not be read again", zap.Error(err)) }
+	verifier, err := identity.NewVerifier(token)
+	if err != nil {
+		return nil, g.cfg.Complain("identity.token", err)
+	}
+	g.undo = append(g.undo, verifier.Close)
+	return who.With(verifier), nil
 }
 
 // bind binds the addresses of SIP and HTTP.

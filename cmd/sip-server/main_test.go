@@ -159,7 +159,7 @@ func TestCheckAgent(t *testing.T) {
 	if err := checkAgent(t.Context(), there); err != nil {
 		t.Error(err)
 	}
-	if err := checkAgent(t.Context(), gone); err == nil || !strings.Contains(err.Error(), "agent.url") {
+	if err := checkAgent(t.Context(), gone); err == nil || !strings.Contains(err.Error(), "url: ") {
 		t.Errorf("%v", err)
 	}
 	over, cancel := context.WithCancel(t.Context())

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"go.uber.org/zap"
@@ -15,7 +13,6 @@ import (
 	"parley/agent/llm"
 	"parley/agent/llm/httpagent"
 	"parley/agent/llm/script"
-	"parley/agent/stt"
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
 	"parley/agent/tts/flite"
@@ -27,23 +24,35 @@ import (
 	"parley/media/opus"
 	"parley/media/vad"
 	"parley/media/vad/silero"
+	"parley/media/wav"
 )
 
 // plugs are the concrete parts that a configuration names. This file is the only
 // one that knows them.
 type plugs struct {
-	codecs []media.Codec
-	opener agent.Opener
-	pool   *vad.Pool // nil: loudness alone
-	energy vad.EnergyConfig
-	about  []zap.Field // the parts' names, for the log
-	notes  []string    // what is missing, with the remedy
-	undo   []func()
+	cfg     *config.Config
+	codecs  []media.Codec
+	routes  *call.Routes            // nil: all calls are the default agent's
+	agents  map[string]agent.Opener // by name
+	pool    *vad.Pool               // nil: loudness alone
+	energy  vad.EnergyConfig
+	about   []zap.Field // the parts' names, for the log
+	notes   []string    // what is missing, with the remedy
+	unheard []error     // words of scripts that the recogniser does not know
+	undo    []func()
+
+	// What agents share whose settings are alike.
+	recognizers map[pocketsphinx.Config]*pocketsphinx.Recognizer
+	voices      map[flite.Config]tts.Voice
 }
 
-// plug makes the parts that cfg names. Its errors begin with the key to change.
+// plug makes the parts that cfg names. Its errors begin with the place and the key to
+// change.
 func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
-	p := &plugs{energy: cfg.VAD.EnergyConfig}
+	p := &plugs{
+		cfg: cfg, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{},
+		recognizers: map[pocketsphinx.Config]*pocketsphinx.Recognizer{}, voices: map[flite.Config]tts.Voice{},
+	}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -55,7 +64,10 @@ func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 	if err := p.plugVAD(cfg.VAD, log); err != nil {
 		return nil, err
 	}
-	return p, p.plugAgent(cfg)
+	if p.routes, err = cfg.Routes(); err != nil {
+		return nil, err
+	}
+	return p, p.plugAgents()
 }
 
 // close frees the parts, last first.
@@ -65,9 +77,6 @@ func (p *plugs) close() {
 	}
 	p.undo = nil
 }
-
-// route gives every call to the one agent there is.
-func (p *plugs) route(call.Request) (call.Routed, bool) { return call.Routed{Opener: p.opener}, true }
 
 // voice makes the detector of one call.
 func (p *plugs) voice(rate int) (vad.Detector, error) {
@@ -132,110 +141,120 @@ func (p *plugs) plugVAD(cfg config.VAD, log *zap.Logger) error {
 	return nil
 }
 
-// findWeights is the file with silero's weights: the named one, or where
-// deploy/weights/fetch-silero.sh puts it, seen from the working folder and from
-// the program.
-func findWeights(named string) (string, error) {
-	if named != "" {
-		_, err := os.Stat(named)
-		return named, err
-	}
-	const file = "silero_vad.onnx"
-	places := []string{filepath.Join(".cache", file)}
-	if cache, err := os.UserCacheDir(); err == nil {
-		places = append(places, filepath.Join(cache, "parley", file))
-	}
-	if self, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(self), "..", ".cache", file))
-	}
-	places = append(places, filepath.Join("/usr/local/share/parley", file), filepath.Join("/usr/share/parley", file))
-	for _, place := range places {
-		if _, err := os.Stat(place); err == nil {
-			return place, nil
-		}
-	}
-	return "", fmt.Errorf("%s is in none of %s", file, strings.Join(places, ", "))
-}
-
-// plugAgent makes the agent of all calls.
-func (p *plugs) plugAgent(cfg *config.Config) error {
-	p.about = append(p.about, zap.String("agent", cfg.LLM.Provider))
-	if cfg.LLM.Provider == "echo" {
-		opener, err := echo.New(cfg.Echo)
-		p.opener = opener
-		return err
-	}
-	c := cfg.CascadeConfig()
+// plugAgents makes all agents that calls may come to.
+func (p *plugs) plugAgents() error {
 	var errs []error
-	note := func(err error) {
+	for _, name := range p.needed() {
+		prefix := ""
+		if name != config.DefaultAgent {
+			prefix = "agents." + name + "."
+		}
+		opener, err := p.assistant(prefix, p.cfg.AgentNamed(name))
 		if err != nil {
 			errs = append(errs, err)
+			continue
 		}
+		p.agents[name] = opener
 	}
-	var err error
-	c.STT, err = p.recognizer(cfg)
-	note(err)
-	c.TTS, err = speaker(cfg.TTS)
-	note(err)
-	c.LLM, err = p.model(cfg)
-	note(err)
-	if len(errs) > 0 {
+	return errors.Join(errs...)
+}
+
+// assistant makes one agent, of the sections behind prefix.
+func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, error) {
+	p.about = append(p.about, zap.String(prefix+"agent", a.LLM.Provider))
+	if a.LLM.Provider == "echo" {
+		opener, err := echo.New(a.Echo)
+		return opener, p.cfg.Complain(prefix+"echo", err)
+	}
+	c := a.CascadeConfig()
+	recognizer, err1 := p.recognizer(prefix, a)
+	voice, err2 := p.speaker(prefix, a.TTS)
+	model, err3 := p.model(prefix, a)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		if !embeddedSpeech {
-			errs = append(errs, errors.New("this build has no speech inside: run deploy/install-deps.sh build and build with CGO_ENABLED=1, or set llm.provider = \"echo\" to try the line"))
+			err = errors.Join(err, errors.New("this build has no speech inside: run deploy/install-deps.sh build and build with CGO_ENABLED=1, or set llm.provider = \"echo\" to try the line"))
 		}
-		return errors.Join(errs...)
+		return nil, err
 	}
-	p.about = append(p.about, zap.String("stt", cfg.STT.Provider), zap.String("tts", cfg.TTS.Provider+"/"+cfg.TTS.Voice))
-	p.opener, err = cascade.New(c)
-	return err
+	if follows, ok := model.(*script.Provider); ok {
+		for _, m := range follows.Unknown(recognizer.Knows) {
+			p.unheard = append(p.unheard, m)
+		}
+	}
+	c.STT, c.TTS, c.LLM = recognizer, voice, model
+	p.about = append(p.about, zap.String(prefix+"stt", a.STT.Provider), zap.String(prefix+"tts", a.TTS.Provider+"/"+a.TTS.Voice))
+	opener, err := cascade.New(c)
+	return opener, p.cfg.Complain(prefix+"conversation", err)
 }
 
 // model makes who thinks up the replies.
-func (p *plugs) model(cfg *config.Config) (llm.Provider, error) {
-	switch cfg.LLM.Provider {
+func (p *plugs) model(prefix string, a *config.Assistant) (llm.Provider, error) {
+	switch a.LLM.Provider {
 	case "script":
-		provider, err := script.New(script.Config{File: cfg.Script.File})
+		provider, err := script.New(script.Config{File: a.Script.File})
+		if mistakes, ok := errors.AsType[script.Mistakes](err); ok {
+			return nil, mistakes // with places of their own
+		}
 		if err != nil {
-			return nil, fmt.Errorf("script.file: %w", err)
+			return nil, p.cfg.Complain(prefix+"script", fmt.Errorf("file: %w", err))
 		}
 		return provider, nil
 	case "agent":
-		provider, err := httpagent.New(cfg.AgentConfig())
+		provider, err := httpagent.New(a.AgentConfig())
 		if err != nil {
-			return nil, fmt.Errorf("agent: %w", err)
+			return nil, p.cfg.Complain(prefix+"agent", err)
 		}
 		p.undo = append(p.undo, provider.Close)
 		return provider, nil
 	}
-	return nil, fmt.Errorf("llm.provider: no provider %q", cfg.LLM.Provider)
+	return nil, p.cfg.Complain(prefix+"llm", fmt.Errorf("provider: no provider %q", a.LLM.Provider))
 }
 
 // recognizer makes what hears words.
-func (p *plugs) recognizer(cfg *config.Config) (stt.Recognizer, error) {
-	switch cfg.STT.Provider {
+func (p *plugs) recognizer(prefix string, a *config.Assistant) (*pocketsphinx.Recognizer, error) {
+	switch a.STT.Provider {
 	case "pocketsphinx":
-		c := cfg.RecognizerConfig()
+		c := a.RecognizerConfig()
+		if r, ok := p.recognizers[c]; ok {
+			return r, nil
+		}
 		r, err := pocketsphinx.New(c)
 		if err != nil {
-			return nil, fmt.Errorf("stt: %w", err)
+			return nil, p.cfg.Complain(prefix+"stt", err)
 		}
 		if c.Dictation {
 			p.notes = append(p.notes, "pocketsphinx takes dictation: a third of the words will be wrong and each call takes 250 MB; good for trying things out, not for callers")
 		}
+		p.recognizers[c] = r
 		return r, nil
 	}
-	return nil, fmt.Errorf("stt.provider: no recogniser %q", cfg.STT.Provider)
+	return nil, p.cfg.Complain(prefix+"stt", fmt.Errorf("provider: no recogniser %q", a.STT.Provider))
 }
 
 // speaker makes what speaks words.
-func speaker(cfg config.TTS) (tts.Voice, error) {
+func (p *plugs) speaker(prefix string, cfg config.TTS) (tts.Voice, error) {
 	switch cfg.Provider {
 	case "flite":
+		if voice, ok := p.voices[cfg.Config]; ok {
+			return voice, nil
+		}
 		voice, err := flite.New(cfg.Config)
 		if err != nil {
-			return nil, fmt.Errorf("tts: %w", err)
+			return nil, p.cfg.Complain(prefix+"tts", err)
 		}
+		p.voices[cfg.Config] = voice
 		return voice, nil
 	}
-	return nil, fmt.Errorf("tts.provider: no voice %q", cfg.Provider)
+	return nil, p.cfg.Complain(prefix+"tts", fmt.Errorf("provider: no voice %q", cfg.Provider))
+}
+
+// soundFile begins a file of a recording.
+func soundFile(format, path string, rate int) (call.SoundFile, error) {
+	switch format {
+	case "wav":
+		return wav.Create(path, rate, 2)
+	case "opus":
+		return opus.Create(path, rate, opus.DefaultFileConfig())
+	}
+	return nil, fmt.Errorf("recording.format: no format %q", format)
 }

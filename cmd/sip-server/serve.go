@@ -31,6 +31,10 @@ func (c serveCmd) Run(s *stage) error {
 		return err
 	}
 	defer func() { _ = log.Sync() }() // a terminal cannot be synced
+	if err := cfg.CheckFiles(); err != nil {
+		fmt.Fprintln(s.errOut, err)
+		return errReported
+	}
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}
@@ -71,6 +75,9 @@ func (g *gateway) run(ctx context.Context, signals <-chan os.Signal) error {
 	g.log.Info("ready", g.about()...)
 	for _, note := range g.parts.notes {
 		g.log.Warn(note)
+	}
+	for _, err := range g.parts.unheard {
+		g.log.Warn("words that callers say in vain", zap.Error(err))
 	}
 
 	if failed == nil {

@@ -16,7 +16,7 @@ const unregisterPatience = 5 * time.Second
 // register begins the registrations at the trunks. The addresses are bound; a
 // registrar that does not answer holds nothing up.
 func (g *gateway) register() error {
-	for _, t := range g.cfg.Trunks() {
+	for _, t := range g.cfg.Registrations() {
 		r, err := g.sip.Register(t)
 		if err != nil {
 			return fmt.Errorf("trunk %s: %w", t.Name, err)

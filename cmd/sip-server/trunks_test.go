@@ -71,8 +71,8 @@ func (r *registrar) serve() {
 }
 
 func (r *registrar) trunk(name string) config.Trunk {
-	c := config.Trunk{Password: config.NewSecret("secret")}
-	c.Name, c.Hosts, c.User, c.Transport = name, []string{r.conn.LocalAddr().String()}, "gw", "udp"
+	c := config.Trunk{Register: true, SRTP: "off", Password: config.NewSecret("secret")}
+	c.Name, c.Trunk.Hosts, c.User, c.Transport = name, []string{r.conn.LocalAddr().String()}, "gw", "udp"
 	c.Expires, c.Backoff, c.MaxBackoff = time.Hour, time.Minute, time.Hour
 	return c
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/agent/tts"
+	"parley/call"
+	"parley/media/wav"
+)
+
+// The bounds of an announcement: how long its voice may take, and how long it may be.
+const (
+	announcePatience = 20 * time.Second
+	announceSeconds  = 60
+)
+
+// announcement is what callers are told before the agent speaks: of a file, or by
+// the voice of the top level's [tts].
+func (p *plugs) announcement() (call.Announcement, error) {
+	var a call.Announcement
+	var err error
+	switch r := p.cfg.Recording; {
+	case r.AnnounceFile != "":
+		var f wav.Format
+		if a.PCM, f, err = wav.ReadFile(r.AnnounceFile, announceSeconds*48000); err == nil && f.Channels != 1 {
+			err = fmt.Errorf("has %d channels, must have one", f.Channels)
+		}
+		if err != nil {
+			return a, p.cfg.Complain("recording", fmt.Errorf("announce_file: %w", err))
+		}
+		a.Rate = f.Rate
+	case r.Announce != "":
+		voice, err := p.speaker("", p.cfg.TTS)
+		if err != nil {
+			return a, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), announcePatience)
+		defer cancel()
+		a.Rate = voice.Rate()
+		err = voice.Speak(ctx, r.Announce, func(c tts.Chunk) error {
+			a.PCM = append(a.PCM, c.PCM...)
+			return nil
+		})
+		if err == nil && len(a.PCM) == 0 {
+			err = fmt.Errorf("%q is nothing that can be said", r.Announce)
+		}
+		if err != nil {
+			return a, p.cfg.Complain("recording", fmt.Errorf("announce: %w", err))
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"time"
+
+	"parley/agent/cascade"
+	"parley/agent/echo"
+	"parley/agent/llm/httpagent"
+	"parley/agent/stt/pocketsphinx"
+	"parley/agent/tts/flite"
+	"parley/agent/turn"
+)
+
+// Assistant is the sections that make one agent: those of the file's top level, or
+// those of an [agents.NAME] over them.
+type Assistant struct {
+	Turn         turn.Config
+	Conversation Conversation
+	STT          STT
+	TTS          TTS
+	LLM          LLM
+	Script       Script
+	Agent        Agent
+	Echo         echo.Config
+}
+
+// defaultAssistant is the receptionist that is built in.
+func defaultAssistant() Assistant {
+	a := Assistant{
+		Turn:         turn.DefaultConfig(),
+		Conversation: Conversation{Config: cascade.DefaultConfig()},
+		STT:          STT{Provider: "pocketsphinx", Config: pocketsphinx.DefaultConfig()},
+		TTS:          TTS{Provider: "flite", Config: flite.DefaultConfig()},
+		LLM:          LLM{Provider: "script"},
+		Echo:         echo.DefaultConfig(),
+	}
+	a.Agent = Agent{
+		TimeoutMS:           60000,
+		FirstTokenTimeoutMS: int(a.Conversation.FirstToken / time.Millisecond),
+		FallbackPhrase:      a.Conversation.Fallback,
+	}
+	return a
+}
+
+// Conversation is the agent that is made of a recogniser, a model and a voice.
+type Conversation struct {
+	cascade.Config `hide:"first_token,fallback"` // they are agent.first_token_timeout_ms and agent.fallback_phrase
+}
+
+// STT is the recogniser.
+type STT struct {
+	// Provider is one of Recognizers.
+	Provider string
+	pocketsphinx.Config
+}
+
+// TTS is the voice.
+type TTS struct {
+	// Provider is one of Voices.
+	Provider string
+	flite.Config
+}
+
+// LLM is who thinks up the replies.
+type LLM struct {
+	// Provider is one of Models.
+	Provider string
+}
+
+// Script is the agent of llm.provider "script".
+type Script struct {
+	// File is the script. Empty: the receptionist that is built in.
+	File string
+}
+
+// Agent is your own agent over HTTP, of llm.provider "agent".
+type Agent struct {
+	// URL is where it is asked.
+	URL string
+	// APIKey goes into the Authorization header. Empty: none is sent.
+	APIKey Secret
+	// APIKeyFile names a file that holds it.
+	APIKeyFile string
+	// TimeoutMS bounds a whole turn, in milliseconds.
+	TimeoutMS int
+	// FirstTokenTimeoutMS bounds the wait for the first word of a reply, whichever
+	// provider thinks it up, in milliseconds.
+	FirstTokenTimeoutMS int
+	// FallbackPhrase is spoken when a reply failed. Empty: nothing is.
+	FallbackPhrase string
+	// System is instructions that go with each turn.
+	System string
+	// Notify tells the agent when calls begin and end.
+	Notify bool
+	// Actions lets replies act on the call, such as hang up.
+	Actions bool
+}
+
+// RecognizerConfig is the configuration of the embedded recogniser. An agent of
+// your own tells it no grammar, so it must take dictation then.
+func (a *Assistant) RecognizerConfig() pocketsphinx.Config {
+	out := a.STT.Config
+	out.Dictation = out.Dictation || a.LLM.Provider == "agent"
+	return out
+}
+
+// CascadeConfig is the configuration of the conversation, but for its parts.
+func (a *Assistant) CascadeConfig() cascade.Config {
+	out := a.Conversation.Config
+	out.Turn = a.Turn
+	out.FirstToken = milliseconds(a.Agent.FirstTokenTimeoutMS)
+	out.Fallback = a.Agent.FallbackPhrase
+	return out
+}
+
+func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// AgentConfig is the configuration of your own agent over HTTP.
+func (a *Assistant) AgentConfig() httpagent.Config {
+	out := httpagent.DefaultConfig()
+	out.URL = a.Agent.URL
+	out.APIKey = a.Agent.APIKey.Reveal()
+	out.Timeout = milliseconds(a.Agent.TimeoutMS)
+	out.FirstTokenTimeout = milliseconds(a.Agent.FirstTokenTimeoutMS)
+	out.Notify = a.Agent.Notify
+	out.Actions = a.Agent.Actions
+	out.System = a.Agent.System
+	out.Greeting = a.Conversation.Greeting
+	return out
+}
