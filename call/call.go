@@ -40,35 +40,50 @@ var (
 	errMediaTimeout = errors.New(CauseMediaTimeout)
 	errMaxDuration  = errors.New(CauseMaxDuration)
 	errShutdown     = errors.New(CauseShutdown)
+	errTransferred  = errors.New(CauseTransferred)
+)
+
+// The directions of a call.
+const (
+	inbound  = "inbound"
+	outbound = "outbound"
 )
 
 // Call is one phone call.
 type Call struct {
 	server    *Server
-	inv       *sip.Invite
 	log       *zap.Logger
 	id        string
 	sessionID string
-	caller    identity.Caller
+	direction string
+	caller    identity.Caller // of an outbound call: who is called
+	from      string          // the number shown, of an outbound call
 	called    string
-	codec     string // the first one's name
+	trunk     *trunk // nil: none
+	routed    Routed
+	headers   map[string]string // X- headers of a trusted trunk
+	context   map[string]string // for the agent, of an outbound call
+	token     string            // for the agent; a secret
+	codec     string            // the one of the answer
 	began     time.Time
 
 	ctx context.Context
 	end context.CancelCauseFunc
 
 	rtp     *rtp.Session
-	nego    *negotiation
 	mouth   *Mouth
 	ear     *ear
 	session agent.Session
-	dialog  *sip.Dialog
+	side    atomic.Pointer[side] // the dialog in force; nil before it has one
 
 	pending  atomic.Pointer[change] // for the wheel to put into force
 	line     *line                  // in force; the wheel's
 	held     atomic.Bool
-	heldWas  bool // the wheel's
+	heldWas  bool        // the wheel's
+	deaf     atomic.Bool // not answered yet: nothing goes to the agent
+	keys     keys
 	answered time.Time
+	early    atomic.Uint64 // packets before the answer
 	bargeIns atomic.Uint64
 	turns    atomic.Uint64
 	digits   atomic.Uint64
@@ -77,14 +92,24 @@ type Call struct {
 	prompt   announcement
 	ran      bool
 
+	acts   acts     // what is being done to the call
+	events *history // of the conversation
+
+	mu   sync.Mutex
+	view Status // without what changes by itself, and without StateHeld
+	peer string // where its signalling comes from
+
 	stopWatch func()
 	gone      chan struct{} // closed when the agent has returned
 }
 
-func newCall(ctx context.Context, s *Server, inv *sip.Invite) *Call {
-	c := &Call{server: s, inv: inv, id: inv.ID(), sessionID: newID(), began: time.Now()}
-	c.ctx, c.end = context.WithCancelCause(ctx)
+func newCall(s *Server, id, direction string) *Call {
+	c := &Call{server: s, id: id, sessionID: newID(), direction: direction, began: time.Now()}
+	c.view = Status{ID: id, SessionID: c.sessionID, Direction: direction, State: StateRinging, Began: c.began}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.log = s.log.With(zap.String("call_id", c.id), zap.String("session_id", c.sessionID))
+	c.keys.free = make(chan struct{}, 1)
+	c.events = &history{}
 	return c
 }
 
@@ -95,78 +120,41 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// setUp brings the call from the INVITE to the 200. On an error everything it
-// took is given back by free.
-func (c *Call) setUp() error {
-	if err := c.identify(false, ""); err != nil {
-		return err
+// listen takes a port and begins the negotiation for the first dialog. local is the
+// address of ours that the peer knows, if it has reached us.
+func (c *Call) listen(local netip.Addr) (*negotiation, error) {
+	var err error
+	if c.rtp, err = c.server.parts.Wheel.Listen(); err != nil {
+		return nil, err
 	}
-	routed, ok := c.server.parts.Route(Request{Called: c.called, Caller: c.caller, Direction: "inbound"})
-	if !ok || routed.Opener == nil {
-		return errNoRoute
-	}
-	opener := routed.Opener
-	// The INVITE's own context ends when the caller cancels; a call's context does
-	// not end with its INVITE transaction.
-	stop := context.AfterFunc(c.inv.Context(), func() { c.end(context.Cause(c.inv.Context())) })
-	defer stop()
-
-	description, first, err := c.negotiate()
-	if err != nil {
-		return err
-	}
-	if err := c.connect(first, opener.Format()); err != nil {
-		return err
-	}
-	if err := c.inv.Ring(); err != nil {
-		return err
-	}
-	if err := c.open(opener); err != nil {
-		return err
-	}
-	// The wheel must turn before the 200 is out: the caller may send at once.
-	c.pending.Store(first)
-	c.rtp.Join((*turned)(c))
-	if c.dialog, err = c.inv.Answer(description, (*dialogSide)(c)); err != nil {
-		return err
-	}
-	c.answered = time.Now()
-	return nil
+	return c.negotiation(c.trunk, c.rtp, local), nil
 }
 
-// negotiate takes a port and makes the session description for the 200.
-func (c *Call) negotiate() (description []byte, first *change, err error) {
-	if c.rtp, err = c.server.parts.Wheel.Listen(); err != nil {
-		return nil, nil, err
+// negotiation begins one with a peer, for a session of the call.
+func (c *Call) negotiation(t *trunk, session *rtp.Session, local netip.Addr) *negotiation {
+	codecs := c.server.parts.Codecs
+	if t != nil {
+		codecs = t.codecs
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:])
-	c.nego = newNegotiation(c.server.cfg, c.server.parts.Codecs, c.address(), c.rtp.Local().Port(),
-		binary.BigEndian.Uint64(id[:])>>2)
-	c.nego.listenRTCP = c.listenRTCP
-	if offer := c.inv.Offer(); offer != nil {
-		description, first, refusal := c.nego.answer(offer)
-		if refusal != nil {
-			return nil, nil, refusal
-		}
-		return description, first, nil
-	}
-	// Without an offer the 200 carries ours and the ACK the answer (RFC 3264
-	// section 4). Until then the call is made for our preferred codec.
-	description = c.nego.propose()
-	first, err = c.nego.provisional()
-	return description, first, err
+	n := newNegotiation(c.server.cfg, codecs, c.address(t, session, local), session.Local().Port(), binary.BigEndian.Uint64(id[:])>>2)
+	n.listenRTCP = func() uint16 { return c.listenRTCP(session) }
+	return n
 }
 
 // address is the address to put into session descriptions.
-func (c *Call) address() netip.Addr {
+func (c *Call) address(t *trunk, session *rtp.Session, local netip.Addr) netip.Addr {
+	if t != nil && t.cfg.Advertise.IsValid() {
+		return t.cfg.Advertise
+	}
 	if a := c.server.cfg.Advertise; a.IsValid() {
 		return a
 	}
-	if a := c.rtp.Local().Addr(); !a.IsUnspecified() {
+	if a := session.Local().Addr(); !a.IsUnspecified() {
 		return a
 	}
-	return c.inv.Local().Addr()
+	return local
 }
 
 // connect makes ear and mouth for the agent's rates.
@@ -188,6 +176,7 @@ func (c *Call) connect(first *change, f agent.Format) error {
 		return err
 	}
 	c.line, c.codec = first.line, first.line.codec.Name
+	c.show(func(s *Status) { s.Codec = c.codec })
 	if c.mouth, err = newMouth(first.line, f.SayRate, c.server.cfg.SpeechBuffer, c.notice); err != nil {
 		return err
 	}
@@ -195,19 +184,37 @@ func (c *Call) connect(first *change, f agent.Format) error {
 	return nil
 }
 
+// mint makes the token that stands for the caller.
+func (c *Call) mint() (err error) {
+	if c.server.parts.Tokens == nil || c.caller.ResourceID == "" {
+		return nil
+	}
+	c.token, err = c.server.parts.Tokens.Mint(c.caller.ResourceID, "", map[string]any{"call_id": c.id, "session_id": c.sessionID}, 0)
+	return err
+}
+
 // open makes the agent's session while the caller hears ringing.
-func (c *Call) open(opener agent.Opener) error {
+func (c *Call) open() error {
 	ctx, cancel := context.WithTimeout(c.ctx, c.server.cfg.OpenTimeout)
 	defer cancel()
-	session, err := opener.Open(ctx, agent.Call{
-		ID: c.id, SessionID: c.sessionID, Direction: "inbound",
-		Caller:  agent.Caller{ResourceID: c.caller.ResourceID, Number: c.caller.Number, Name: c.caller.Name},
-		Called:  c.called,
-		Rate:    c.line.codec.SampleRate,
-		Speaker: c.mouth,
-		Control: agent.NoControl{},
-		Emit:    func(e agent.Event) { c.server.event(c, e) },
-	})
+	info := agent.Call{
+		ID: c.id, SessionID: c.sessionID, Direction: c.direction,
+		Caller: agent.Caller{
+			ResourceID: c.caller.ResourceID, Number: c.caller.Number, Name: c.caller.Name, Verified: c.caller.Verified,
+		},
+		Called:   c.called,
+		Original: c.caller.Original,
+		Trunk:    c.trunk.name(),
+		Agent:    c.routed.Agent,
+		Headers:  c.headers,
+		Context:  c.context,
+		Token:    c.token,
+		Rate:     c.line.codec.SampleRate,
+		Speaker:  c.mouth,
+		Control:  handle{c},
+		Emit:     func(e agent.Event) { c.server.event(c, e) },
+	}
+	session, err := c.routed.Opener.Open(ctx, info)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errOpen, err)
 	}
@@ -215,22 +222,91 @@ func (c *Call) open(opener agent.Opener) error {
 	return nil
 }
 
+// up makes a dialog the one in force.
+func (c *Call) up(d *side) {
+	d.mu.Lock()
+	c.side.Store(d)
+	if d.first != nil {
+		c.apply(d.first)
+	}
+	d.mu.Unlock()
+	// The peer's port may belong to another call of its once the dialog is over:
+	// nothing more is sent, however long the agent takes to leave.
+	context.AfterFunc(d.dialog.Context(), func() { c.over(d) })
+}
+
+// over ends the call when the dialog in force has ended.
+func (c *Call) over(d *side) {
+	if c.side.Load() != d {
+		return // another one has taken over
+	}
+	cause := context.Cause(d.dialog.Context())
+	if c.acts.accepted.Load() && errors.Is(cause, sip.ErrPeerBye) {
+		// It was sent elsewhere, went, and does not tell how that ended.
+		cause = errTransferred
+	}
+	c.end(cause)
+	c.rtp.Close()
+}
+
 // start lets the call live: from here on it needs one goroutine, the agent's, and
 // one more for its end.
 func (c *Call) start() {
 	c.ran = true
 	setup := c.answered.Sub(c.began)
-	c.server.parts.Observer.CallStarted(Started{CallID: c.id, SessionID: c.sessionID, Codec: c.codec, Setup: setup})
-	c.log.Info("call started", zap.String("peer", c.inv.Source().String()), zap.String("called", c.called),
-		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("codec", c.codec), zap.Duration("setup", setup))
+	c.show(func(s *Status) { s.State, s.Answered = StateAnswered, &c.answered })
+	c.server.parts.Observer.CallStarted(Started{
+		CallID: c.id, SessionID: c.sessionID, Direction: c.direction, Trunk: c.trunk.name(), Codec: c.codec, Setup: setup,
+	})
+	c.log.Info("call started", zap.String("direction", c.direction), zap.String("peer", c.source()), zap.String("called", c.calledText()),
+		zap.String("resource_id", identity.Mask(c.caller.ResourceID)), zap.String("route", c.routed.Route), zap.String("trunk", c.trunk.name()),
+		zap.String("agent", c.routed.Agent), zap.String("codec", c.codec), zap.Duration("setup", setup))
+	c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionAnswered})
+	c.tell(agent.Event{Type: agent.EventTiming, Reason: "setup", Latency: setup})
 	c.stopWatch = c.watch()
 	c.startRecording()
 	c.gone = make(chan struct{})
-	// The peer's port may belong to another call of its once the dialog is over:
-	// nothing more is sent, however long the agent takes to leave.
-	context.AfterFunc(c.dialog.Context(), c.rtp.Close)
 	context.AfterFunc(c.ctx, c.conclude)
 	go c.live()
+}
+
+// tell reports an event of the call itself.
+func (c *Call) tell(e agent.Event) { c.server.event(c, e) }
+
+// show changes what Status says of the call.
+func (c *Call) show(change func(*Status)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.view)
+}
+
+// enter notes the state that the call is in.
+func (c *Call) enter(state string) { c.show(func(s *Status) { s.State = state }) }
+
+// known notes who calls whom, and who takes the call.
+func (c *Call) known() {
+	c.show(func(s *Status) {
+		s.Trunk, s.Called, s.ResourceID = c.trunk.name(), c.called, c.caller.ResourceID
+		s.Route, s.Agent = c.routed.Route, c.routed.Agent
+		if s.Caller = c.from; c.direction == inbound {
+			s.Caller, s.CallerName = c.caller.Number, c.caller.Name
+		}
+	})
+}
+
+// source is where the call's signalling comes from.
+func (c *Call) source() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer
+}
+
+// calledText is who was called, for logs: of an outbound call that is a person.
+func (c *Call) calledText() string {
+	if c.direction == outbound {
+		return identity.Mask(c.called)
+	}
+	return c.called
 }
 
 // live runs the agent; when it returns the call is over.
@@ -253,6 +329,7 @@ func (c *Call) conclude() {
 		}
 		c.server.release(c)
 	}()
+	c.enter(StateEnding)
 	c.stopWatch()
 	c.hangUp()
 	c.leave()
@@ -274,13 +351,18 @@ func (c *Call) runAgent(ctx context.Context) (err error) {
 func (c *Call) hangUp() {
 	c.mouth.Stop()
 	c.mouth.close()
-	if c.dialog.Context().Err() == nil { // else the peer's port may be another call's (BR-152)
+	// From here on no other dialog takes the call over.
+	c.acts.mu.Lock()
+	d := c.side.Load()
+	c.acts.over = true
+	c.acts.mu.Unlock()
+	if d.dialog.Context().Err() == nil { // else the peer's port may be another call's (BR-152)
 		c.rtp.Bye()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.cfg.EndTimeout)
 	defer cancel()
 	cause := context.Cause(c.ctx)
-	if err := c.dialog.Bye(ctx, byeReason(cause)); err != nil {
+	if err := d.dialog.Bye(ctx, byeReason(cause)); err != nil {
 		c.log.Warn("BYE not answered", zap.Error(err))
 	}
 }

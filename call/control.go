@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"parley/rtp"
 )
 
-// listenRTCP gives the call a port for RTCP. A call without one goes on: its peer
-// just has no reports.
-func (c *Call) listenRTCP() uint16 {
-	port, err := c.rtp.ListenRTCP()
+// listenRTCP gives a session of the call a port for RTCP. A call without one goes
+// on: its peer just has no reports.
+func (c *Call) listenRTCP(session *rtp.Session) uint16 {
+	port, err := session.ListenRTCP()
 	if err != nil {
 		c.log.Warn("no port for RTCP", zap.Error(err))
 		return 0

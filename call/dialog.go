@@ -5,6 +5,7 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,15 +14,35 @@ import (
 	"parley/sip"
 )
 
-// dialogSide is the side of a Call that the SIP dialog asks; one goroutine of the
-// dialog calls it, in the order of the requests.
-type dialogSide Call
+// side is a call's side of one dialog. Mostly a call has one all its life; a dialog
+// that takes the call over brings another (see takeover.go). It is what the dialog
+// asks: one goroutine of the dialog calls its methods, in the order of the requests.
+type side struct {
+	call   *Call
+	dialog *sip.Dialog // set before the side is in force
+	// takes is given what was agreed; nil: the call, once the side is in force.
+	takes func(*change)
+
+	mu   sync.Mutex // held from an offer of ours to its answer
+	nego *negotiation
+	// first is what was agreed before the side was in force.
+	first *change
+}
+
+// busyRefusal answers an offer that crosses one of ours (RFC 3261 section 14.1).
+func busyRefusal() *sip.RejectError {
+	return &sip.RejectError{Code: 491, Rule: "glare", Text: "an offer of ours is under way"}
+}
 
 // Offer implements sip.DialogHandler: a re-INVITE or UPDATE with an offer.
-func (d *dialogSide) Offer(text []byte) ([]byte, *sip.RejectError) {
+func (d *side) Offer(text []byte) ([]byte, *sip.RejectError) {
+	if !d.mu.TryLock() {
+		return nil, busyRefusal()
+	}
+	defer d.mu.Unlock()
 	answer, c, refusal := d.nego.answer(text)
 	if refusal != nil {
-		d.log.Info("new offer refused, the session goes on", zap.Int("code", refusal.Code), zap.String("rule", refusal.Rule))
+		d.call.log.Info("new offer refused, the session goes on", zap.Int("code", refusal.Code), zap.String("rule", refusal.Rule))
 		return nil, refusal
 	}
 	d.put(c)
@@ -29,11 +50,20 @@ func (d *dialogSide) Offer(text []byte) ([]byte, *sip.RejectError) {
 }
 
 // MakeOffer implements sip.DialogHandler: a re-INVITE without an offer gets all
-// that we can, whether the call is on hold or not (RFC 6337 section 5.3).
-func (d *dialogSide) MakeOffer() []byte { return d.nego.propose() }
+// that we can, whether the peer has us on hold or not (RFC 6337 section 5.3).
+func (d *side) MakeOffer() []byte {
+	if !d.mu.TryLock() {
+		return nil
+	}
+	defer d.mu.Unlock()
+	return d.nego.propose()
+}
 
-// Answer implements sip.DialogHandler: the ACK that answers an offer of ours.
-func (d *dialogSide) Answer(text []byte) error {
+// Answer implements sip.DialogHandler: the ACK that answers an offer of ours, or the
+// 2xx that answers that of a call we placed.
+func (d *side) Answer(text []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	c, err := d.nego.accepted(text)
 	if err != nil {
 		return err
@@ -42,23 +72,45 @@ func (d *dialogSide) Answer(text []byte) error {
 	return nil
 }
 
-// put hands a change to the wheel.
-func (d *dialogSide) put(c *change) {
-	d.held.Store(c.held)
-	d.pending.Store(c)
-	d.log.Info("session changed", zap.String("codec", c.line.codec.Name), zap.Bool("held", c.held),
-		zap.String("peer", c.flow.Peer.String()), zap.Duration("packet_time", c.flow.PacketTime))
+// put hands a change to the wheel, or keeps it until the side is in force.
+func (d *side) put(c *change) {
+	switch {
+	case d.takes != nil:
+		d.takes(c)
+	case d.call.side.Load() == d:
+		d.call.apply(c)
+	default:
+		d.first = c
+	}
+}
+
+// apply hands a change to the wheel.
+func (c *Call) apply(ch *change) {
+	was := c.held.Swap(ch.held)
+	c.pending.Store(ch)
+	c.show(func(s *Status) { s.Codec = ch.line.codec.Name })
+	c.log.Info("session changed", zap.String("codec", ch.line.codec.Name), zap.Bool("held", ch.held),
+		zap.String("peer", ch.flow.Peer.String()), zap.Duration("packet_time", ch.flow.PacketTime))
+	if was != ch.held {
+		reason := agent.ConnectionResumed
+		if ch.held {
+			reason = agent.ConnectionHeld
+		}
+		c.tell(agent.Event{Type: agent.EventConnection, Reason: reason})
+	}
 }
 
 // Info implements sip.DialogHandler: digits by INFO, as gateways without
 // telephone-event send them.
-func (d *dialogSide) Info(contentType string, body []byte) bool {
+func (d *side) Info(contentType string, body []byte) bool {
 	digit, err := infoDigit(contentType, string(body))
 	if err != nil {
-		d.log.Debug("INFO not understood", zap.Error(err))
+		d.call.log.Debug("INFO not understood", zap.Error(err))
 		return false
 	}
-	(*Call)(d).notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
+	if d.call.side.Load() == d { // neither before the answer nor from a party that is only asked
+		d.call.notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
+	}
 	return true
 }
 

@@ -41,6 +41,12 @@ type gateway struct {
 // startGateway starts one; change may alter its configuration.
 func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
 	t.Helper()
+	return startGatewayOf(t, change, nil)
+}
+
+// startGatewayOf is startGateway; plug, when there is one, may alter the parts.
+func startGatewayOf(t *testing.T, change func(*Config, *sip.Config), plug func(*Parts)) *gateway {
+	t.Helper()
 	g := &gateway{agent: &fakeAgent{}, seen: newWatcher()}
 	rc := rtp.DefaultConfig()
 	rc.Addr, rc.PortMin, rc.PortMax = netip.MustParseAddr("127.0.0.1"), 0, 0
@@ -59,15 +65,21 @@ func startGateway(t *testing.T, change func(*Config, *sip.Config)) *gateway {
 	}
 	codecs := slices.DeleteFunc([]media.Codec{g711.PCMU(), g711.PCMA()}, func(c media.Codec) bool { return !slices.Contains(cfg.Codecs, c.Name) })
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
-	g.Server, err = NewServer(cfg, Parts{
+	parts := Parts{
 		Wheel: g.wheel, Identity: who, Codecs: codecs, Observer: g.seen, Log: log,
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
-		Admit: func(*sip.Invite) *sip.RejectError { return g.refusal.Load() },
+		Admit: func(inv *sip.Invite) (sip.Admission, *sip.RejectError) {
+			return sip.Admission{Trunk: trunkOf(inv)}, g.refusal.Load()
+		},
 		Route: func(r Request) (Routed, bool) {
 			g.routed.Add(1)
 			return Routed{Route: "all", Agent: "fake", Opener: g.agent}, r.Called != "nobody"
 		},
-	})
+	}
+	if plug != nil {
+		plug(&parts)
+	}
+	g.Server, err = NewServer(cfg, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,4 +276,12 @@ func await[T any](t *testing.T, c <-chan T, what string) (v T) {
 		t.Fatalf("no %s within 15 s", what)
 	}
 	return v
+}
+
+// trunkOf is the trunk that a test says a call comes by.
+func trunkOf(inv *sip.Invite) string {
+	if v := inv.Header("X-Test-Trunk"); len(v) > 0 {
+		return v[0]
+	}
+	return ""
 }

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"context"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -25,6 +24,7 @@ type mediaCall struct {
 	wheel   *rtp.Wheel
 	session *fakeSession
 	peer    *rtptest.Peer
+	nego    *negotiation
 }
 
 // join sets up the media half of a call whose caller is a peer on n.
@@ -50,8 +50,8 @@ func joinAs(t *testing.T, n *rtptest.Network, f agent.Format, codecs []media.Cod
 		Wheel: wheel, Codecs: codecs, Observer: nobody{},
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	}}
-	c := &Call{server: s, id: "test", log: s.log, began: time.Now(), session: session}
-	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c := newCall(s, "test", inbound)
+	c.session = session
 	if c.rtp, err = wheel.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func joinAs(t *testing.T, n *rtptest.Network, f agent.Format, codecs []media.Cod
 		t.Fatal(err)
 	}
 	m := &mediaCall{Call: c, wheel: wheel, peer: peer}
-	c.nego = newNegotiation(s.cfg, s.parts.Codecs, c.rtp.Local().Addr(), c.rtp.Local().Port(), 1)
+	m.nego = newNegotiation(s.cfg, s.parts.Codecs, c.rtp.Local().Addr(), c.rtp.Local().Port(), 1)
 	first := m.offer(t, codecs[0], packetTime)
 	if err := c.connect(first, f); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 type Observer interface {
 	// CallStarted: a call was answered.
 	CallStarted(Started)
-	// CallEnded: a call that had been answered is over.
+	// CallEnded: a call that had been answered is over. One that was placed and not
+	// answered is told to a FailureObserver.
 	CallEnded(Record)
 	// CallRefused: an INVITE got a final answer of 300 or more. rule is a short,
 	// fixed name of the reason, such as "max_calls" or "no_common_codec".
@@ -20,11 +21,20 @@ type Observer interface {
 	CallEvent(callID string, e agent.Event)
 }
 
+// FailureObserver is what an Observer may be as well.
+type FailureObserver interface {
+	// CallFailed: a call that was placed was not answered. Record.Answered is zero;
+	// Code, Reason and Q850 say why, as far as anybody said.
+	CallFailed(Record)
+}
+
 // Started describes a call that was just answered.
 type Started struct {
 	CallID, SessionID string
-	Codec             string
-	// Setup is the time from the INVITE to our 200.
+	// Direction is "inbound" or "outbound", Trunk the trunk's name or empty.
+	Direction, Trunk string
+	Codec            string
+	// Setup is the time from the INVITE to the 200.
 	Setup time.Duration
 }
 
@@ -38,23 +48,37 @@ type Record struct {
 	Direction  string `json:"direction"`
 	Called     string `json:"called"`
 	Peer       string `json:"peer"`
-	// Trunk is the name of the trunk by whose registration the call came.
-	Trunk    string    `json:"trunk,omitempty"`
-	Codec    string    `json:"codec"`
-	Began    time.Time `json:"began"`
+	// From is the number that an outbound call showed.
+	From string `json:"from,omitempty"`
+	// Trunk is the name of the trunk that the call came or went by.
+	Trunk string `json:"trunk,omitempty"`
+	// Route and Agent are the rule that took the call and the agent it named.
+	Route string    `json:"route,omitempty"`
+	Agent string    `json:"agent,omitempty"`
+	Codec string    `json:"codec"`
+	Began time.Time `json:"began"`
+	// Answered is the zero time when the call was not.
 	Answered time.Time `json:"answered"`
 	Ended    time.Time `json:"ended"`
 	// Cause is one of the Cause constants.
 	Cause string `json:"cause"`
-	// Error is set when Cause is CauseFault.
+	// Error is set when Cause is CauseFault, or holds the words of who used the API to
+	// end the call.
 	Error string `json:"error,omitempty"`
-	Stats Stats  `json:"stats"`
+	// Code, Reason and Q850 are what was told when an outbound call was not answered:
+	// the SIP status, its words, and the cause of the telephone network (ITU-T Q.850).
+	Code   int    `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Q850   int    `json:"q850,omitempty"`
+	Stats  Stats  `json:"stats"`
 }
 
 // Stats are the figures of one call's sound.
 type Stats struct {
-	// Setup is the time from the INVITE to our 200.
+	// Setup is the time from the INVITE to the 200.
 	Setup time.Duration `json:"setup_ns"`
+	// Early counts the packets of the callee before it answered.
+	Early uint64 `json:"early_packets"`
 	// PacketsIn and PacketsOut count RTP packets of the caller and to the caller.
 	PacketsIn  uint64 `json:"packets_in"`
 	PacketsOut uint64 `json:"packets_out"`
@@ -109,6 +133,20 @@ const (
 	CauseLost         = "caller lost the call"
 	CauseExpired      = "session expired"
 	CauseFault        = "fault"
+
+	// CauseCalleeHungUp: who we had called ended the call.
+	CauseCalleeHungUp = "callee hung up"
+	// CauseTransferred: the other party was handed to somebody else.
+	CauseTransferred = "transferred"
+	// CauseOperator: Server.HangUp ended the call.
+	CauseOperator = "operator hung up"
+
+	// Of outbound calls that were not answered.
+	CauseNoAnswer     = "no answer"
+	CauseBusy         = "busy"
+	CauseDeclined     = "declined"
+	CauseNoSuchNumber = "no such number"
+	CauseUnreachable  = "unreachable"
 )
 
 // nobody is the Observer of a server that was given none.

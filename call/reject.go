@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"parley/identity"
@@ -13,13 +14,14 @@ import (
 
 // What can go wrong before a call is up; reject says what the caller is told.
 var (
-	errTooMany  = errors.New("call: the limit of calls is reached")
-	errDraining = errors.New("call: draining")
-	errNoRoute  = errors.New("call: no agent for this number")
-	errBadOffer = errors.New("call: unreadable session description")
-	errNoCodec  = errors.New("call: no codec in common")
-	errNoOffer  = errors.New("call: an answer to no offer of ours")
-	errOpen     = errors.New("call: the agent is not ready")
+	errTooMany   = fmt.Errorf("%w: of the server", ErrLimit)
+	errTrunkFull = fmt.Errorf("%w: of the trunk", ErrLimit)
+	errTrunkRate = fmt.Errorf("%w: of the trunk's calls per second", ErrLimit)
+	errNoRoute   = errors.New("call: no agent for this number")
+	errBadOffer  = errors.New("call: unreadable session description")
+	errNoCodec   = errors.New("call: no codec in common")
+	errNoOffer   = errors.New("call: an answer to no offer of ours")
+	errOpen      = errors.New("call: the agent is not ready")
 )
 
 // retryAfter is what a caller is told who comes at a bad moment.
@@ -35,7 +37,8 @@ var refusals = []struct {
 	retry time.Duration
 }{
 	{errTooMany, 503, "limit of concurrent calls reached", "max_calls", retryAfter},
-	{errDraining, 503, "shutting down", "draining", retryAfter},
+	{errTrunkFull, 503, "limit of this trunk's calls reached", "trunk_max_calls", retryAfter},
+	{ErrDraining, 503, "shutting down", "draining", retryAfter},
 	{errNoRoute, 404, "no agent answers this number", "no_route", 0},
 	{errBadOffer, 400, "session description cannot be read", "bad_offer", 0},
 	{errNoCodec, 488, "no codec in common", "no_common_codec", 0},

@@ -21,7 +21,7 @@ func TestEveryErrorHasItsAnswerOnTheWire(t *testing.T) {
 		retry bool
 	}{
 		{errTooMany, 503, "max_calls", true},
-		{errDraining, 503, "draining", true},
+		{ErrDraining, 503, "draining", true},
 		{errNoRoute, 404, "no_route", false},
 		{fmt.Errorf("%w: line 3", errBadOffer), 400, "bad_offer", false},
 		{errNoCodec, 488, "no_common_codec", false},

@@ -24,9 +24,10 @@ type Parts struct {
 	Wheel *rtp.Wheel
 	// Codecs are the codecs of Config.Codecs, in the same order.
 	Codecs []media.Codec
-	// Admit says whether a call may come in; a refusal is what the caller is told.
-	// It is asked before anything is taken for the call. nil lets everybody in.
-	Admit func(*sip.Invite) *sip.RejectError
+	// Admit says whether a call may come in and by which trunk; a refusal is what the
+	// caller is told. It is asked before anything is taken for the call. nil lets
+	// everybody in, by none.
+	Admit func(*sip.Invite) (sip.Admission, *sip.RejectError)
 	// Trunks are the peers that calls come from and go through.
 	Trunks []Trunk
 	// Route finds the agent for a call; false answers 404. It may be called
@@ -45,10 +46,19 @@ type Parts struct {
 	NewSoundFile func(format, path string, rate int) (SoundFile, error)
 	// Announcement is told to callers before the agent speaks; none if it is empty.
 	Announcement Announcement
+	// Tokens mints what agents show to services as the caller's; nil: nothing.
+	// *identity.Signer is one.
+	Tokens Minter
 	// Observer is told what happens; nil for nobody.
 	Observer Observer
 	// Log is nil for none.
 	Log *zap.Logger
+}
+
+// Minter makes signed tokens. sub is whom one is about, aud whom it is for (empty: the
+// usual one); extra are further claims, and a ttl of 0 is the usual one.
+type Minter interface {
+	Mint(sub, aud string, extra map[string]any, ttl time.Duration) (string, error)
 }
 
 // Server takes calls: it is the sip.Handler of the gateway. It is safe for
@@ -62,8 +72,13 @@ type Server struct {
 	recorder *recorder
 	delays   delays
 
+	dialer Dialer // nil: no calls are placed
+	trunks map[string]*trunk
+
 	mu       sync.Mutex
 	calls    map[string]*Call
+	legs     int // dialogs of calls beside their own
+	ended    []endedCall
 	draining bool
 	idle     *sync.Cond // signalled when calls shrinks
 	active   atomic.Int64
@@ -87,6 +102,9 @@ func NewServer(cfg Config, p Parts) (*Server, error) {
 	s := &Server{cfg: cfg, parts: p, log: p.Log, calls: make(map[string]*Call)}
 	s.idle = sync.NewCond(&s.mu)
 	var err error
+	if s.trunks, err = newTrunks(p); err != nil {
+		return nil, err
+	}
 	if s.recorder, err = newRecorder(cfg.Recording, p.NewSoundFile); err != nil {
 		return nil, err
 	}
@@ -121,7 +139,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	})
 	defer stop()
 	s.mu.Lock()
-	for len(s.calls) > 0 {
+	for len(s.calls)+s.legs > 0 {
 		s.idle.Wait()
 	}
 	s.mu.Unlock()
@@ -134,59 +152,6 @@ func (s *Server) Close() error {
 		err = errors.Join(err, s.journal.close())
 	}
 	return err
-}
-
-// Handle takes one INVITE and returns when its call is up or refused. It is a
-// sip.Handler.
-func (s *Server) Handle(ctx context.Context, inv *sip.Invite) {
-	c, err := s.admit(ctx, inv)
-	if err != nil {
-		s.refuse(inv, err)
-		return
-	}
-	up := false
-	defer func() { // also when an agent's Open panics, which sip recovers from
-		if !up {
-			s.release(c)
-		}
-	}()
-	if err := c.setUp(); err != nil {
-		s.refuse(inv, err)
-		return
-	}
-	up = true
-	c.start()
-}
-
-// admit makes the call if the caller may come in and there is a place for it.
-func (s *Server) admit(ctx context.Context, inv *sip.Invite) (*Call, error) {
-	if s.parts.Admit != nil {
-		if refusal := s.parts.Admit(inv); refusal != nil {
-			return nil, refusal
-		}
-	}
-	c := newCall(ctx, s, inv)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.draining:
-		return nil, errDraining
-	case len(s.calls) >= s.cfg.MaxCalls:
-		return nil, errTooMany
-	}
-	s.calls[c.id] = c
-	s.active.Store(int64(len(s.calls)))
-	return c, nil
-}
-
-// release gives the call's place back and frees what is left of it.
-func (s *Server) release(c *Call) {
-	c.free()
-	s.mu.Lock()
-	delete(s.calls, c.id)
-	s.active.Store(int64(len(s.calls)))
-	s.idle.Broadcast()
-	s.mu.Unlock()
 }
 
 // refuse answers an INVITE that becomes no call. sip writes the one log line, with
@@ -219,6 +184,7 @@ func (s *Server) event(c *Call, e agent.Event) {
 	case agent.EventUserStopped:
 		c.turns.Add(1)
 	}
+	c.events.add(e)
 	s.parts.Observer.CallEvent(c.id, e)
 	if s.journal != nil {
 		s.journal.write(c.id, e)

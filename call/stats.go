@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -15,12 +16,24 @@ import (
 // log.
 func (c *Call) finish() {
 	r := c.record()
-	c.server.parts.Observer.CallEnded(r)
+	observer := c.server.parts.Observer
+	if failures, ok := observer.(FailureObserver); ok && r.Answered.IsZero() {
+		failures.CallFailed(r)
+	} else if !r.Answered.IsZero() {
+		observer.CallEnded(r)
+	}
+	c.server.keep(c, r)
 	if c.server.journal != nil {
 		c.server.journal.end(r)
 	}
 	s := r.Stats
-	c.log.Info("call ended", zap.String("cause", r.Cause), zap.String("err", r.Error),
+	if r.Answered.IsZero() {
+		c.log.Info("call not answered", zap.String("cause", r.Cause), zap.Int("code", r.Code), zap.String("reason", r.Reason), zap.Int("q850", r.Q850),
+			zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("trunk", r.Trunk), zap.String("err", r.Error),
+			zap.Duration("duration", r.Ended.Sub(r.Began).Round(time.Millisecond)), zap.Uint64("early", s.Early))
+		return
+	}
+	c.log.Info("call ended", zap.String("direction", r.Direction), zap.String("cause", r.Cause), zap.String("err", r.Error),
 		zap.String("resource_id", identity.Mask(r.ResourceID)), zap.String("codec", r.Codec), zap.String("peer", r.Peer), zap.String("trunk", r.Trunk),
 		zap.Duration("duration", r.Ended.Sub(r.Answered).Round(time.Millisecond)),
 		zap.Uint64("in", s.PacketsIn), zap.Uint64("out", s.PacketsOut), zap.Uint64("lost", s.Lost),
@@ -37,21 +50,33 @@ func (c *Call) finish() {
 func (c *Call) record() Record {
 	why := context.Cause(c.ctx)
 	cause, _ := causeOf(why)
+	if cause == CauseCallerHungUp && c.direction == outbound {
+		cause = CauseCalleeHungUp
+	}
+	c.mu.Lock()
 	r := Record{
-		CallID: c.id, SIPCallID: c.inv.CallID(), SessionID: c.sessionID, ResourceID: c.caller.ResourceID,
-		Direction: "inbound", Called: c.called, Peer: c.inv.Source().String(), Codec: c.line.codec.Name,
+		CallID: c.id, SIPCallID: c.view.SIPCallID, SessionID: c.sessionID, ResourceID: c.caller.ResourceID,
+		Direction: c.direction, Called: c.called, From: c.from, Peer: c.peer, Trunk: c.trunk.name(),
+		Route: c.routed.Route, Agent: c.routed.Agent,
 		Began: c.began, Answered: c.answered, Ended: time.Now(), Cause: cause,
+		Code: c.view.Code, Reason: c.view.Reason, Q850: c.view.Q850,
 	}
-	if reg := c.inv.Registration(); reg != nil {
-		r.Trunk = reg.Trunk().Name
-	}
-	if cause == CauseFault {
+	c.mu.Unlock()
+	var operator *hungUp
+	switch {
+	case cause == CauseFault:
 		r.Error = why.Error()
+	case errors.As(why, &operator):
+		r.Error = operator.text
 	}
+	if c.ear == nil || c.mouth == nil { // not even begun
+		return r
+	}
+	r.Codec = c.line.codec.Name
 	sent, waited := c.rtp.Stats(), c.ear.jitter.Stats()
 	told := sent.Reports
 	r.Stats = Stats{
-		Setup:     c.answered.Sub(c.began),
+		Setup: max(0, c.answered.Sub(c.began)), Early: c.early.Load(),
 		PacketsIn: sent.Received, PacketsOut: sent.Sent,
 		Lost: waited.Lost, Late: waited.Late, Duplicate: waited.Duplicate,
 		ConcealedMS: uint64(c.ear.counts.concealed / time.Millisecond),

@@ -97,6 +97,7 @@ var causes = []struct {
 	q850  int
 }{
 	{errAgentDone, CauseAgentHungUp, 16},
+	{errTransferred, CauseTransferred, 16},
 	{errMediaTimeout, CauseMediaTimeout, 102},
 	{errMaxDuration, CauseMaxDuration, 102},
 	{errShutdown, CauseShutdown, 41},
@@ -109,11 +110,24 @@ var causes = []struct {
 	{sip.ErrExpired, CauseExpired, 102},
 }
 
+// hungUp is the end that Server.HangUp makes; text is the operator's.
+type hungUp struct{ text string }
+
+func (e *hungUp) Error() string { return CauseOperator }
+
 // causeOf is the record's cause for a context's, and the Q.850 cause for a BYE.
 func causeOf(err error) (cause string, q850 int) {
 	var fault *agentError
 	if errors.As(err, &fault) {
 		return CauseFault, 41
+	}
+	var operator *hungUp
+	if errors.As(err, &operator) {
+		return CauseOperator, 16
+	}
+	var dial *sip.DialError
+	if errors.As(err, &dial) {
+		return unansweredCause(dial), 16
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.err) {
@@ -121,6 +135,26 @@ func causeOf(err error) (cause string, q850 int) {
 		}
 	}
 	return CauseFault, 41
+}
+
+// unansweredCause is the record's cause of a call that was not answered; the record
+// has the code as well (RFC 3261 section 21).
+func unansweredCause(e *sip.DialError) string {
+	switch e.Code {
+	case 0:
+		if errors.Is(e.Err, sip.ErrRingTimeout) {
+			return CauseNoAnswer
+		}
+	case 408, 480, 487:
+		return CauseNoAnswer
+	case 486, 600:
+		return CauseBusy
+	case 403, 603, 607, 608:
+		return CauseDeclined
+	case 404, 410, 484, 604:
+		return CauseNoSuchNumber
+	}
+	return CauseUnreachable
 }
 
 func byeReason(err error) sip.Reason {

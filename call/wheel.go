@@ -14,7 +14,13 @@ import (
 type turned Call
 
 // Packet implements rtp.Handler.
-func (t *turned) Packet(p *rtp.Packet) { t.ear.packet(p) }
+func (t *turned) Packet(p *rtp.Packet) {
+	if t.deaf.Load() {
+		t.early.Add(1) // before the answer: for nobody, and not to be heard late (BR-105)
+		return
+	}
+	t.ear.packet(p)
+}
 
 // Turn implements rtp.Handler.
 func (t *turned) Turn(now time.Duration) {
@@ -30,11 +36,26 @@ func (t *turned) Turn(now time.Duration) {
 
 // Slot implements rtp.Handler.
 func (t *turned) Slot(now time.Duration, skipped int) ([]byte, bool) {
-	payload := t.mouth.next(t.line, skipped)
+	if t.silenced() {
+		return nil, false
+	}
+	payload := t.line.idle
+	if t.heldWas { // by us: what the peer holds takes no packets
+		t.mouth.idles.Add(1)
+	} else {
+		payload = t.mouth.next(t.line, skipped)
+	}
 	if t.ear.tape != nil {
 		t.ear.tape.sent(now, t.line, payload, skipped)
 	}
 	return payload, false
+}
+
+// silenced says that the dialog in force is over: not a packet more goes to what may
+// be another call's port by now (BR-152).
+func (t *turned) silenced() bool {
+	d := t.side.Load()
+	return d != nil && d.dialog.Context().Err() != nil
 }
 
 // adopt puts what offer and answer settled into force, between two packets.
