@@ -143,6 +143,7 @@ func (e *ear) turn(now time.Duration, held bool) {
 	for now-e.heardAt > quietAfter {
 		n := media.Samples(step, e.line.codec.SampleRate)
 		e.heardAt += step
+		e.now = e.heardAt // when it should have been heard, for the recording
 		e.filled += n
 		e.pcm = append(e.pcm[:0], make([]int16, n)...)
 		e.give(e.pcm)

@@ -259,6 +259,84 @@ func TestMouthAfterAStallDropsWhatIsTooLate(t *testing.T) {
 	if got, want := m.Played(), (1+12+1)*20*time.Millisecond; got != want {
 		t.Errorf("position %v, want %v", got, want)
 	}
+	// What was dropped was not heard: two packets were.
+	if got, want := m.spoken(), 40*time.Millisecond; got != want {
+		t.Errorf("%v were put on the wire, want %v", got, want)
+	}
+	if got, want := m.Stop(), 40*time.Millisecond; got != want {
+		t.Errorf("%v count as heard, want %v", got, want)
+	}
+	if err := m.Say(t.Context(), constant(160, 5000)); err != nil {
+		t.Fatal(err)
+	}
+	m.next(l, 0)
+	if got, want := m.Played(), 60*time.Millisecond; got != want {
+		t.Errorf("after Stop the timeline goes on to %v, want %v", got, want)
+	}
+}
+
+// A reply that was complete but for what a stall dropped is over for the agent, and
+// costs the next reply nothing.
+func TestWhatAStallDroppedIsForgottenWithItsReply(t *testing.T) {
+	m, notices := mouthAt(t, 8000)
+	l := m.line.Load()
+	for range 2 {
+		if err := m.Say(t.Context(), constant(4000, 5000)); err != nil {
+			t.Fatal(err)
+		}
+		m.Flush()
+		m.next(l, 0)
+		m.next(l, 8) // 100 ms are dropped
+		for !silent(l, m.next(l, 0)) {
+		}
+	}
+	want := []agent.Notice{
+		{Kind: agent.SpeechStarted}, {Kind: agent.SpeechEnded, Position: 500 * time.Millisecond},
+		{Kind: agent.SpeechStarted, Position: 500 * time.Millisecond}, {Kind: agent.SpeechEnded, Position: time.Second},
+	}
+	if d := cmp.Diff(want, *notices); d != "" {
+		t.Error("notices (-want +got):", d)
+	}
+	if got, want := m.spoken(), 800*time.Millisecond; got != want {
+		t.Errorf("%v were put on the wire, want %v", got, want)
+	}
+	if got := m.Stop(); got != time.Second {
+		t.Errorf("%v count as heard, want 1s", got)
+	}
+}
+
+func TestTheGatewaysOwnDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := mouthAt(t, 8000)
+		m.delays = new(delays)
+		l := m.line.Load()
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			if err := m.Say(t.Context(), constant(1600, 5000)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(7 * time.Millisecond)
+			m.next(l, 0)
+			m.Stop()
+			time.Sleep(12 * time.Millisecond)
+			m.next(l, 0)
+		}
+		say, stop := m.delays.say.snapshot(), m.delays.stop.snapshot()
+		if say.Total() != 3 || say.Sum != 21*time.Millisecond || say.Max != 7*time.Millisecond || say.Quantile(0.5) != 7*time.Millisecond {
+			t.Errorf("said: %+v", say)
+		}
+		if stop.Total() != 3 || stop.Sum != 36*time.Millisecond || stop.Quantile(0.99) != 12*time.Millisecond || len(stop.Counts) != len(stop.Bounds)+1 {
+			t.Errorf("stopped: %+v", stop)
+		}
+		m.Stop() // amid silence: not measured
+		m.next(l, 0)
+		if n := m.delays.stop.snapshot().Total(); n != 3 {
+			t.Errorf("%d stops", n)
+		}
+		if n := testing.AllocsPerRun(100, func() { m.delays.hear.observe(time.Second) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
 }
 
 func TestMouthConvertsQueuedSpeechWhenTheLawChanges(t *testing.T) {

@@ -109,7 +109,7 @@ func (r *recording) block(e entry, b []byte) error {
 	} else if r.pcm, err = r.decode(e.line, b); err != nil {
 		return nil // one payload of ours that its own decoder refuses: silence
 	}
-	return r.sides[side].put(place, r.pcm, e.line.codec.SampleRate, int(e.missed))
+	return r.sides[side].put(place, r.pcm, e.line.codec.SampleRate, e.torn)
 }
 
 // decode makes sound of a payload that was sent.

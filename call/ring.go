@@ -31,8 +31,6 @@ type packet struct {
 	// said is when the agent gave the first sample of a reply that begins with this
 	// packet, on the mouth's clock; 0 for packets amid speech.
 	said time.Duration
-	// last marks the end of what was said before a Flush.
-	last bool
 	n    int32
 }
 

@@ -10,8 +10,8 @@ import (
 
 // tape carries the sound of a call that is recorded from the wheel to the writer of
 // recordings. The wheel pushes and never waits: when the writer is behind, blocks
-// are dropped and counted, and what follows says how much is missing, so that the
-// two sides of the recording stay together.
+// are dropped and counted, and what follows says that something is missing, so that
+// the two sides of the recording stay together.
 //
 //	wheel ── heard, sent ──> │ entries, bytes │ ──> recording ──> file
 type tape struct {
@@ -28,7 +28,7 @@ type tape struct {
 
 	// The wheel's alone.
 	rolling bool
-	owed    [2]int // samples of each side that were dropped since its last block
+	torn    [2]bool // something of that side is missing since its last block
 }
 
 // The sides of a recording, and so its channels.
@@ -51,10 +51,10 @@ type entry struct {
 	kind entryKind
 	at   time.Duration // of the wheel
 	line *line
-	// missed is how many samples of that side, at the line's rate, should stand
-	// before this block and do not.
-	missed int32
-	n      int32 // bytes
+	// torn says that something of that side is missing before this block: its time
+	// alone says where it belongs.
+	torn bool
+	n    int32 // bytes
 }
 
 // What a tape holds: more than a second of wideband sound of both sides, in packets
@@ -83,7 +83,7 @@ func (t *tape) turn(now time.Duration, l *line) {
 	}
 	if t.room(0) {
 		t.push(entry{kind: kind, at: now, line: l})
-		t.rolling, t.owed = wanted, [2]int{}
+		t.rolling, t.torn = wanted, [2]bool{}
 	}
 }
 
@@ -94,7 +94,7 @@ func (t *tape) heard(now time.Duration, l *line, pcm []int16) {
 	}
 	if !t.room(2 * len(pcm)) {
 		t.dropped.Add(1)
-		t.owed[callerSide] += len(pcm)
+		t.torn[callerSide] = true
 		return
 	}
 	for _, s := range pcm {
@@ -102,8 +102,8 @@ func (t *tape) heard(now time.Duration, l *line, pcm []int16) {
 		binary.LittleEndian.PutUint16(t.bytes[i:], uint16(s))
 		t.write += 2
 	}
-	t.push(entry{kind: entryCaller, at: now, line: l, missed: int32(t.owed[callerSide]), n: int32(2 * len(pcm))})
-	t.owed[callerSide] = 0
+	t.push(entry{kind: entryCaller, at: now, line: l, torn: t.torn[callerSide], n: int32(2 * len(pcm))})
+	t.torn[callerSide] = false
 }
 
 // sent takes a payload that goes to the caller, after slots that were skipped.
@@ -111,19 +111,19 @@ func (t *tape) sent(now time.Duration, l *line, payload []byte, skipped int) {
 	if !t.rolling {
 		return
 	}
-	t.owed[agentSide] += skipped * l.samples
+	t.torn[agentSide] = t.torn[agentSide] || skipped > 0
 	padded := len(payload) + len(payload)&1 // keeps PCM on even places
 	if !t.room(padded) {
 		t.dropped.Add(1)
-		t.owed[agentSide] += l.samples
+		t.torn[agentSide] = true
 		return
 	}
 	i := int(t.write % uint64(len(t.bytes)))
 	n := copy(t.bytes[i:], payload)
 	copy(t.bytes, payload[n:])
 	t.write += uint64(padded)
-	t.push(entry{kind: entryAgent, at: now, line: l, missed: int32(t.owed[agentSide]), n: int32(len(payload))})
-	t.owed[agentSide] = 0
+	t.push(entry{kind: entryAgent, at: now, line: l, torn: t.torn[agentSide], n: int32(len(payload))})
+	t.torn[agentSide] = false
 }
 
 func (t *tape) room(bytes int) bool {

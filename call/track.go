@@ -55,12 +55,9 @@ func newTrack(rate int, base int64, slack time.Duration) track {
 
 func (t *track) end() int64 { return t.base + int64(len(t.wait)) }
 
-// put places pcm, which is at rate Hz and belongs at place of the file; missed
-// samples at its rate should have come before it.
-func (t *track) put(place int64, pcm []int16, rate, missed int) error {
-	if missed > 0 && t.begun {
-		t.silence(int64(missed) * int64(t.rate) / int64(rate))
-	}
+// put places pcm, which is at rate Hz and belongs at place of the file. torn says that
+// it does not follow the block before.
+func (t *track) put(place int64, pcm []int16, rate int, torn bool) error {
 	if rate != t.rate {
 		if t.from == nil || t.rates != rate {
 			r, err := resample.New(rate, t.rate, resample.Voice)
@@ -74,7 +71,7 @@ func (t *track) put(place int64, pcm []int16, rate, missed int) error {
 	}
 	d := place - t.end()
 	switch {
-	case !t.begun || d > t.slack:
+	case !t.begun, d > t.slack, torn && d > 0:
 		t.silence(d)
 		t.begun, t.drift = true, 0
 		if d < 0 { // it belongs before the beginning
