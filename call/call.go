@@ -83,7 +83,8 @@ type Call struct {
 	deaf     atomic.Bool // not answered yet: nothing goes to the agent
 	keys     keys
 	answered time.Time
-	early    atomic.Uint64 // packets before the answer
+	suite    atomic.Pointer[string] // how the sound is encrypted, "" for not
+	early    atomic.Uint64          // packets before the answer
 	bargeIns atomic.Uint64
 	turns    atomic.Uint64
 	digits   atomic.Uint64
@@ -140,6 +141,7 @@ func (c *Call) negotiation(t *trunk, session *rtp.Session, local netip.Addr) *ne
 	_, _ = rand.Read(id[:])
 	n := newNegotiation(c.server.cfg, codecs, c.address(t, session, local), session.Local().Port(), binary.BigEndian.Uint64(id[:])>>2)
 	n.listenRTCP = func() uint16 { return c.listenRTCP(session) }
+	c.protect(n, t)
 	return n
 }
 

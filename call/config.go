@@ -42,6 +42,9 @@ type Config struct {
 	// Advertise is the address written into SDP; the zero value means the address
 	// that the peer reached.
 	Advertise netip.Addr
+	// SRTP says whether the sound of calls without a trunk is encrypted (trunks have a
+	// policy of their own): "off", "optional" (as the peer wishes) or "required".
+	SRTP string
 	// EventsDir, when set, gets one file of JSON lines per call: every event of the
 	// conversation and, last, the call's record.
 	EventsDir string
@@ -66,6 +69,7 @@ func DefaultConfig() Config {
 		SpeechBuffer:        500 * time.Millisecond,
 		JitterMin:           20 * time.Millisecond,
 		JitterMax:           200 * time.Millisecond,
+		SRTP:                srtpOptional,
 		Recording:           DefaultRecordingConfig(),
 	}
 }
@@ -110,6 +114,11 @@ func (c Config) Validate() error {
 	}
 	if err := c.Recording.Validate(); err != nil {
 		bad("recording: %w", err)
+	}
+	switch c.SRTP {
+	case srtpOff, srtpOptional, srtpRequired:
+	default:
+		bad("srtp: %q, must be off, optional or required", c.SRTP)
 	}
 	return errors.Join(errs...)
 }

@@ -33,9 +33,30 @@ type gateway struct {
 	agent *fakeAgent
 	seen  *watcher
 	wheel *rtp.Wheel
+	sip   *sip.Server
 
 	refusal atomic.Pointer[sip.RejectError] // of all callers
 	routed  atomic.Int32
+}
+
+// trunkTo is a trunk that leads to a phone, with a number that agents may call.
+func trunkTo(p *phone.Phone) Trunk {
+	t := Trunk{Name: "carrier", SIP: sip.DefaultTrunk(), Region: "US"}
+	t.SIP.Name, t.SIP.Hosts, t.SIP.User = t.Name, []string{p.Local().String()}, "+14155550000"
+	t.Outbound.CallerIDs = []string{"+14155550000", "+14155550001"}
+	return t
+}
+
+// withTrunk starts a gateway with one trunk to a phone; change may alter it.
+func withTrunk(t *testing.T, p *phone.Phone, change func(*Trunk)) *gateway {
+	t.Helper()
+	trunk := trunkTo(p)
+	if change != nil {
+		change(&trunk)
+	}
+	return startGatewayOf(t, nil, func(parts *Parts) {
+		parts.Trunks = []Trunk{trunk}
+	})
 }
 
 // startGateway starts one; change may alter its configuration.
@@ -90,6 +111,8 @@ func startGatewayOf(t *testing.T, change func(*Config, *sip.Config), plug func(*
 	if err := server.Listen(); err != nil {
 		t.Fatal(err)
 	}
+	g.Use(server)
+	g.sip = server
 	g.uri = fmt.Sprintf("sip:agent@%v", server.Addrs()[0].Addr)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -243,13 +266,14 @@ func (s *fakeSession) Run(ctx context.Context) error {
 type watcher struct {
 	started chan Started
 	ended   chan Record
+	failed  chan Record
 	refused chan string
 	events  chan agent.Event
 	panics  atomic.Bool // when a call ends
 }
 
 func newWatcher() *watcher {
-	return &watcher{started: make(chan Started, 1000), ended: make(chan Record, 1000), refused: make(chan string, 1000), events: make(chan agent.Event, 1000)}
+	return &watcher{started: make(chan Started, 1000), ended: make(chan Record, 1000), failed: make(chan Record, 1000), refused: make(chan string, 1000), events: make(chan agent.Event, 1000)}
 }
 
 func (w *watcher) CallStarted(s Started) { w.started <- s }
@@ -259,6 +283,7 @@ func (w *watcher) CallEnded(r Record) {
 	}
 	w.ended <- r
 }
+func (w *watcher) CallFailed(r Record)               { w.failed <- r }
 func (w *watcher) CallRefused(code int, rule string) { w.refused <- fmt.Sprint(code, " ", rule) }
 func (w *watcher) CallEvent(_ string, e agent.Event) { w.events <- e }
 func (w *watcher) awaitEnd(t *testing.T) (r Record)  { t.Helper(); return await(t, w.ended, "record") }

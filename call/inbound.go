@@ -62,6 +62,7 @@ func (c *Call) answerTo(inv *sip.Invite, d *side) (description []byte, first *ch
 	if d.nego, err = c.listen(inv.Local().Addr()); err != nil {
 		return nil, nil, err
 	}
+	d.nego.guard.signalling = inv.Transport()
 	return d.describe(inv.Offer())
 }
 

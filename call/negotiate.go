@@ -32,6 +32,7 @@ type negotiation struct {
 	// listenRTCP binds a port for RTCP, if that was not done, and says which; 0 when
 	// there is none. Nil is for tests that want none.
 	listenRTCP func() uint16
+	guard      guarding
 	last       []byte // the session description we sent last
 	offer      []byte // our offer that waits for an answer
 	now        *change
@@ -71,7 +72,8 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 	if err != nil {
 		return nil, nil, reject(err)
 	}
-	if n.control(m.RTCPMux) {
+	renewed := n.renewed(m)
+	if n.control(m.RTCPMux) || renewed {
 		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
 			return nil, nil, reject(err)
 		}
@@ -97,6 +99,7 @@ func (n *negotiation) propose() []byte {
 	// know of it.
 	n.local.RTCPMux = n.now != nil && n.now.flow.Mux
 	n.control(n.local.RTCPMux)
+	n.local.Offer = n.offers()
 	offer := sdp.Offer(n.local)
 	if n.last != nil && !bytes.Equal(offer, n.last) {
 		n.local.Version++
@@ -110,7 +113,10 @@ func (n *negotiation) propose() []byte {
 // our preferred codec, and nothing sent, for where to is not known.
 func (n *negotiation) provisional() (*change, error) {
 	codec := n.local.Codecs[0]
-	return n.settle(sdp.Media{Codec: codec, RecvPT: codec.PayloadType, PacketTime: n.cfg.PacketTime, Recv: true})
+	return n.settle(sdp.Media{
+		Codec: codec, RecvPT: codec.PayloadType, PacketTime: n.cfg.PacketTime,
+		Recv: n.local.Offer == sdp.Plain, // what is encrypted cannot be read yet
+	})
 }
 
 // accepted takes the peer's answer to propose.
@@ -168,6 +174,10 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 	if m.Events {
 		c.flow.Accept = rtp.Types(m.RecvPT, m.Codec.PayloadType, comfortNoise, m.RecvEventPT, m.SendEventPT)
 	}
+	if err := n.secure(m, &c.flow); err != nil {
+		return nil, err
+	}
+	n.local.Mid = m.Mid
 	n.now = c
 	return c, nil
 }

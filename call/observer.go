@@ -53,17 +53,20 @@ type Record struct {
 	// Trunk is the name of the trunk that the call came or went by.
 	Trunk string `json:"trunk,omitempty"`
 	// Route and Agent are the rule that took the call and the agent it named.
-	Route string    `json:"route,omitempty"`
-	Agent string    `json:"agent,omitempty"`
-	Codec string    `json:"codec"`
+	Route string `json:"route,omitempty"`
+	Agent string `json:"agent,omitempty"`
+	Codec string `json:"codec"`
+	// SRTP is how the sound was encrypted at the end, such as AEAD_AES_128_GCM; empty:
+	// it was not.
+	SRTP  string    `json:"srtp,omitempty"`
 	Began time.Time `json:"began"`
 	// Answered is the zero time when the call was not.
 	Answered time.Time `json:"answered"`
 	Ended    time.Time `json:"ended"`
 	// Cause is one of the Cause constants.
 	Cause string `json:"cause"`
-	// Error is set when Cause is CauseFault, or holds the words of who used the API to
-	// end the call.
+	// Error is set when Cause is CauseFault or CauseUnprotected, or holds the words of
+	// who used the API to end the call.
 	Error string `json:"error,omitempty"`
 	// Code, Reason and Q850 are what was told when an outbound call was not answered:
 	// the SIP status, its words, and the cause of the telephone network (ITU-T Q.850).
@@ -91,6 +94,10 @@ type Stats struct {
 	// Strange counts packets from a source that is not the caller's.
 	Strange   uint64 `json:"strange"`
 	Malformed uint64 `json:"malformed"`
+	// Forged counts packets that the keys of the encryption do not open, Replayed those
+	// that came again. They were dropped.
+	Forged   uint64 `json:"forged"`
+	Replayed uint64 `json:"replayed"`
 	// Jitter is the interarrival jitter of RFC 3550 section 6.4.1 at the end.
 	Jitter time.Duration `json:"jitter_ns"`
 	// RTT is the round-trip time that RTCP measured last, 0 for none.
@@ -133,6 +140,8 @@ const (
 	CauseLost         = "caller lost the call"
 	CauseExpired      = "session expired"
 	CauseFault        = "fault"
+	// CauseUnprotected: the sound could not be encrypted as was agreed.
+	CauseUnprotected = "media encryption failed"
 
 	// CauseCalleeHungUp: who we had called ended the call.
 	CauseCalleeHungUp = "callee hung up"

@@ -71,6 +71,8 @@ type Server struct {
 	// recorder is nil when nothing is recorded.
 	recorder *recorder
 	delays   delays
+	// certificate is what calls shake hands with (DTLS).
+	certificate *rtp.Certificate
 
 	dialer Dialer // nil: no calls are placed
 	trunks map[string]*trunk
@@ -107,6 +109,9 @@ func NewServer(cfg Config, p Parts) (*Server, error) {
 	}
 	if s.recorder, err = newRecorder(cfg.Recording, p.NewSoundFile); err != nil {
 		return nil, err
+	}
+	if s.certificate, err = rtp.NewCertificate(); err != nil {
+		return nil, errors.Join(err, s.recorder.close())
 	}
 	if cfg.EventsDir != "" {
 		if s.journal, err = openJournal(cfg.EventsDir, p.Log); err != nil {

@@ -64,7 +64,7 @@ func (c *Call) record() Record {
 	c.mu.Unlock()
 	var operator *hungUp
 	switch {
-	case cause == CauseFault:
+	case cause == CauseFault, cause == CauseUnprotected:
 		r.Error = why.Error()
 	case errors.As(why, &operator):
 		r.Error = operator.text
@@ -73,6 +73,9 @@ func (c *Call) record() Record {
 		return r
 	}
 	r.Codec = c.line.codec.Name
+	if suite := c.suite.Load(); suite != nil {
+		r.SRTP = *suite
+	}
 	sent, waited := c.rtp.Stats(), c.ear.jitter.Stats()
 	told := sent.Reports
 	r.Stats = Stats{
@@ -80,7 +83,7 @@ func (c *Call) record() Record {
 		PacketsIn: sent.Received, PacketsOut: sent.Sent,
 		Lost: waited.Lost, Late: waited.Late, Duplicate: waited.Duplicate,
 		ConcealedMS: uint64(c.ear.counts.concealed / time.Millisecond),
-		Strange:     sent.Strange, Malformed: sent.Malformed,
+		Strange:     sent.Strange, Malformed: sent.Malformed, Forged: sent.Forged, Replayed: sent.Replayed,
 		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,
 		RTT: told.RTT, PeerLost: told.PeerLost, PeerLossRate: told.PeerLossRate, PeerJitter: told.PeerJitter,
 		RTCPIn: told.Received, RTCPOut: told.Sent, MOS: told.MOS, PeerMOS: told.PeerMOS,

@@ -99,6 +99,7 @@ var causes = []struct {
 	{errAgentDone, CauseAgentHungUp, 16},
 	{errTransferred, CauseTransferred, 16},
 	{errMediaTimeout, CauseMediaTimeout, 102},
+	{errUnprotected, CauseUnprotected, 88},
 	{errMaxDuration, CauseMaxDuration, 102},
 	{errShutdown, CauseShutdown, 41},
 	{sip.ErrShutdown, CauseShutdown, 41},
