@@ -66,6 +66,9 @@ type Call struct {
 	direction string
 	isOver    bool
 	ack       []byte
+	notified  []string
+	informed  []string
+	heldBy    string
 }
 
 // Invite begins a call and returns while it is being set up. extra headers are
@@ -86,7 +89,7 @@ func (p *Phone) Invite(uri string, extra ...Header) (*Call, error) {
 	if c.stream, err = newStream(p.clock, c.log, p.config); err != nil {
 		return nil, err
 	}
-	m.Add("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE")
+	m.Add("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, REFER, NOTIFY")
 	m.Headers = append(m.Headers, extra...)
 	m.Add("Content-Type", "application/sdp")
 	m.Body = offer(c.stream.local(), p.codecs, c.session, c.version, c.direction)

@@ -142,6 +142,11 @@ func (c *Call) reinvite(ctx context.Context, direction string) error {
 // Request sends any other request in the dialog and returns the final response;
 // for INFO, UPDATE, OPTIONS and for what a server should refuse.
 func (c *Call) Request(ctx context.Context, method, contentType string, body []byte) (*Message, error) {
+	return c.RequestWith(ctx, method, nil, contentType, body)
+}
+
+// RequestWith is Request with more headers.
+func (c *Call) RequestWith(ctx context.Context, method string, extra []Header, contentType string, body []byte) (*Message, error) {
 	c.mu.Lock()
 	c.sequence++
 	sequence := c.sequence
@@ -150,6 +155,7 @@ func (c *Call) Request(ctx context.Context, method, contentType string, body []b
 	if err != nil {
 		return nil, err
 	}
+	m.Headers = append(m.Headers, extra...)
 	if contentType != "" {
 		m.Add("Content-Type", contentType)
 		m.Body = body
@@ -206,15 +212,68 @@ func (c *Call) serve(m *Message) *Message {
 		r := m.reply(200, "OK", "")
 		r.Add("Contact", fmt.Sprintf("<sip:%s@%s>", c.phone.user(), c.phone.Local()))
 		if m.Method == "INVITE" || len(m.Body) > 0 {
-			c.mu.Lock()
-			version, direction := c.version, c.direction
-			c.mu.Unlock()
 			r.Add("Content-Type", "application/sdp")
-			r.Body = offer(c.stream.local(), c.phone.codecs, c.session, version, direction)
+			r.Body = c.describe(m.Body)
 		}
 		return r
-	case "OPTIONS", "INFO":
+	case "NOTIFY":
+		c.mu.Lock()
+		c.notified = append(c.notified, strings.TrimSpace(string(m.Body)))
+		c.mu.Unlock()
+		return m.reply(200, "OK", "")
+	case "REFER":
+		c.phone.mu.Lock()
+		f := c.phone.refers
+		c.phone.mu.Unlock()
+		if f == nil {
+			return m.reply(603, "Decline", "")
+		}
+		c.phone.wait.Go(func() { f(c, m) })
+		return m.reply(202, "Accepted", "")
+	case "OPTIONS":
+		return m.reply(200, "OK", "")
+	case "INFO":
+		c.mu.Lock()
+		c.informed = append(c.informed, string(m.Body))
+		c.mu.Unlock()
 		return m.reply(200, "OK", "")
 	}
 	return m.reply(501, "Not Implemented", "")
+}
+
+// describe answers an offer of the other side's, or makes one when there is none. A
+// hold is gone along with (RFC 3264 section 8.4).
+func (c *Call) describe(theirs []byte) []byte {
+	c.mu.Lock()
+	c.version++
+	version, direction := c.version, c.direction
+	c.mu.Unlock()
+	if a, err := parseOffer(theirs); err == nil && len(theirs) > 0 {
+		switch a.direction {
+		case "sendonly":
+			direction = "recvonly"
+		case "inactive":
+			direction = "inactive"
+		}
+		c.stream.agree(a)
+		c.mu.Lock()
+		c.heldBy = a.direction
+		c.mu.Unlock()
+	}
+	return offer(c.stream.local(), c.phone.codecs, c.session, version, direction)
+}
+
+// HeldBy is the direction of the other side's last offer in the call, such as
+// "sendonly"; empty when it made none.
+func (c *Call) HeldBy() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heldBy
+}
+
+// Informed are the bodies of the INFOs so far.
+func (c *Call) Informed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.informed...)
 }

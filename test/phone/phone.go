@@ -47,12 +47,15 @@ type Phone struct {
 	wait   sync.WaitGroup
 	closed chan struct{}
 
-	mu      sync.Mutex
-	links   map[netip.AddrPort]net.Conn // TCP connections by remote address
-	waiting map[string]chan *Message    // client transactions by branch and method
-	calls   map[string]*Call            // by Call-ID
-	replies map[string][]byte           // last responses by branch, for repeated requests
-	signals []signal                    // every SIP message, for the capture
+	mu       sync.Mutex
+	links    map[netip.AddrPort]net.Conn // TCP connections by remote address
+	waiting  map[string]chan *Message    // client transactions by branch and method
+	calls    map[string]*Call            // by Call-ID
+	replies  map[string][]byte           // last responses by branch and method, for repeated requests
+	invites  map[string]*Incoming        // not answered yet, by branch
+	incoming func(*Incoming)             // nil: calls are not answered
+	refers   func(*Call, *Message)       // nil: REFERs are refused
+	signals  []signal                    // every SIP message, for the capture
 }
 
 // signal is one datagram of a capture: a SIP message as it was sent or received,
@@ -85,7 +88,7 @@ func New(config Config) (*Phone, error) {
 	p := &Phone{
 		config: config, clock: newClock(), closed: make(chan struct{}),
 		links: map[netip.AddrPort]net.Conn{}, waiting: map[string]chan *Message{},
-		calls: map[string]*Call{}, replies: map[string][]byte{},
+		calls: map[string]*Call{}, replies: map[string][]byte{}, invites: map[string]*Incoming{},
 	}
 	for _, name := range config.Codecs {
 		c, err := codecNamed(name)

@@ -207,7 +207,8 @@ func (p *Phone) receive(data []byte, from netip.AddrPort, answer func([]byte)) {
 func (p *Phone) serve(m *Message, answer func([]byte)) {
 	p.mu.Lock()
 	call := p.calls[m.Get("Call-ID")]
-	repeated := p.replies[m.branch()]
+	repeated := p.replies[m.branch()+" "+m.Method]
+	invite := p.invites[m.branch()]
 	p.mu.Unlock()
 	if m.Method == "ACK" {
 		return
@@ -218,8 +219,17 @@ func (p *Phone) serve(m *Message, answer func([]byte)) {
 	}
 	var reply *Message
 	switch {
+	case m.Method == "CANCEL" && invite != nil:
+		invite.cancel()
+		reply = m.reply(200, "OK", invite.call.tag)
 	case call != nil && call.owns(m):
 		reply = call.serve(m)
+	case m.Method == "INVITE" && parameter(m.Get("To"), "tag") == "":
+		reply = p.invited(m, answer)
+		if reply.Code == 100 {
+			answer(reply.Bytes())
+			return // the others are kept as they are sent
+		}
 	case m.Method == "OPTIONS":
 		reply = m.reply(200, "OK", token())
 	case parameter(m.Get("To"), "tag") != "":
@@ -229,7 +239,7 @@ func (p *Phone) serve(m *Message, answer func([]byte)) {
 	}
 	data := reply.Bytes()
 	p.mu.Lock()
-	p.replies[m.branch()] = data
+	p.replies[m.branch()+" "+m.Method] = data
 	p.mu.Unlock()
 	answer(data)
 }
