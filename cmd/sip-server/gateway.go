@@ -73,6 +73,10 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := g.minter()
+	if err != nil {
+		return nil, err
+	}
 	announcement, err := g.parts.announcement()
 	if err != nil {
 		return nil, err
@@ -80,7 +84,8 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	metrics := api.NewMetrics(g.sources())
 	g.calls, err = call.NewServer(cfg.CallConfig(), call.Parts{
 		Wheel: g.wheel, Codecs: g.parts.codecs, Admit: gate.Admit, Trunks: cfg.Trunks(), Route: g.parts.route, Agent: g.parts.agent,
-		Voice: g.parts.voice, Identity: who, NewSoundFile: soundFile, Announcement: announcement, Observer: metrics, Log: log,
+		Voice: g.parts.voice, Identity: who, NewSoundFile: soundFile, Announcement: announcement,
+		Tokens: tokens, Observer: metrics, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -102,7 +107,6 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	return g, g.bind()
 }
 
-
 // identities makes who finds out who is calling, and whose tokens count.
 func (g *gateway) identities() (*identity.Resolver, error) {
 	who, err := identity.New(g.cfg.Identity)
@@ -120,6 +124,19 @@ func (g *gateway) identities() (*identity.Resolver, error) {
 	}
 	g.undo = append(g.undo, verifier.Close)
 	return who.With(verifier), nil
+}
+
+// minter makes who signs the tokens for agents; nil when none are to be made.
+func (g *gateway) minter() (call.Minter, error) {
+	sign := g.cfg.SignerConfig()
+	if !sign.Enabled() {
+		return nil, nil
+	}
+	signer, err := identity.NewSigner(sign)
+	if err != nil {
+		return nil, g.cfg.Complain("identity.sign", err)
+	}
+	return signer, nil
 }
 
 // bind binds the addresses of SIP and HTTP.

@@ -17,10 +17,11 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Answer calls until SIGTERM or SIGINT."`
-	Check   checkCmd   `cmd:"" help:"Say all that is wrong with a configuration."`
-	Demo    demoCmd    `cmd:"" help:"Place a real call over loopback and show it."`
-	Version versionCmd `cmd:"" help:"Say which build this is."`
+	Serve     serveCmd     `cmd:"" help:"Answer calls until SIGTERM or SIGINT."`
+	Check     checkCmd     `cmd:"" help:"Say all that is wrong with a configuration."`
+	RouteTest routeTestCmd `cmd:"" name:"route-test" help:"Say what would become of a call, and why."`
+	Demo      demoCmd      `cmd:"" help:"Place a real call over loopback and show it."`
+	Version   versionCmd   `cmd:"" help:"Say which build this is."`
 }
 
 // configFlag is how a command is told its configuration.
@@ -39,6 +40,12 @@ type stage struct {
 // errReported is returned by a command that has already said what is wrong.
 var errReported = errors.New("reported")
 
+// exit is an error that has been said, with a status of its own.
+type exit int
+
+// Error names the status.
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
 func main() {
 	os.Exit(run(os.Args[1:], &stage{
 		ctx: context.Background(), environ: os.Environ(),
@@ -49,13 +56,13 @@ func main() {
 // run executes the command line and returns the exit status.
 func run(args []string, s *stage) int {
 	var cli commands
-	exit := -1
+	code := -1
 	parser, err := kong.New(&cli,
 		kong.Name("sip-server"),
 		kong.Description("Parley, a SIP voice gateway for AI agents."),
 		kong.UsageOnError(),
 		kong.Writers(s.out, s.errOut),
-		kong.Exit(func(code int) { exit = code }),
+		kong.Exit(func(c int) { code = c }),
 		kong.Bind(s),
 	)
 	if err != nil {
@@ -64,8 +71,8 @@ func run(args []string, s *stage) int {
 	}
 	command, err := parser.Parse(args)
 	switch {
-	case exit >= 0: // --help has answered
-		return exit
+	case code >= 0: // --help has answered
+		return code
 	case err != nil:
 		parser.FatalIfErrorf(err)
 		return 2
@@ -73,7 +80,13 @@ func run(args []string, s *stage) int {
 	switch err := command.Run(); {
 	case err == nil:
 		return 0
-	case !errors.Is(err, errReported):
+	default:
+		if code, ok := errors.AsType[exit](err); ok {
+			return int(code)
+		}
+		if errors.Is(err, errReported) {
+			break
+		}
 		fmt.Fprintln(s.errOut, "sip-server:", err)
 	}
 	return 1
