@@ -40,8 +40,9 @@ type Gateway struct {
 	refused []int
 }
 
-// StartGateway runs a gateway with that agent until the test ends.
-func StartGateway(t testing.TB, opener agent.Opener) *Gateway {
+// StartGateway runs a gateway with that agent until the test ends. change alters what
+// is configured about calls.
+func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config)) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, done: make(chan error, 1)}
 	must := func(err error) {
@@ -59,7 +60,11 @@ func StartGateway(t testing.TB, opener agent.Opener) *Gateway {
 	must(err)
 	wide, err := opus.Opus(opus.DefaultConfig())
 	must(err)
-	g.calls, err = call.NewServer(call.DefaultConfig(), call.Parts{
+	settings := call.DefaultConfig()
+	for _, f := range change {
+		f(&settings)
+	}
+	g.calls, err = call.NewServer(settings, call.Parts{
 		Wheel: g.wheel, Codecs: []media.Codec{wide, g722.G722(), g711.PCMU(), g711.PCMA()}, Identity: who, Observer: g,
 		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: opener}, true },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },

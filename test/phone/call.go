@@ -92,7 +92,7 @@ func (p *Phone) Invite(uri string, extra ...Header) (*Call, error) {
 	m.Add("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, UPDATE, REFER, NOTIFY")
 	m.Headers = append(m.Headers, extra...)
 	m.Add("Content-Type", "application/sdp")
-	m.Body = offer(c.stream.local(), p.codecs, c.session, c.version, c.direction)
+	m.Body = c.stream.guard.dress(offer(c.stream.local(), p.codecs, c.session, c.version, c.direction))
 	c.invite = m
 	p.mu.Lock()
 	p.calls[c.id] = c
@@ -295,7 +295,7 @@ func (c *Call) establish(m *Message) {
 	}
 	c.mu.Unlock()
 	c.confirm(1)
-	a, err := parseAnswer(m.Body)
+	a, err := c.stream.parse(m.Body)
 	if err != nil {
 		c.mu.Lock()
 		c.err = err

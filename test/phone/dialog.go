@@ -103,7 +103,7 @@ func (c *Call) reinvite(ctx context.Context, direction string) error {
 		return err
 	}
 	m.Add("Content-Type", "application/sdp")
-	m.Body = offer(c.stream.local(), c.phone.codecs, c.session, version, direction)
+	m.Body = c.stream.guard.dress(offer(c.stream.local(), c.phone.codecs, c.session, version, direction))
 	r, err := c.phone.ask(ctx, m)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c *Call) reinvite(ctx context.Context, direction string) error {
 	c.mu.Lock()
 	c.direction = direction
 	c.mu.Unlock()
-	a, err := parseAnswer(r.Body)
+	a, err := c.stream.parse(r.Body)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,10 @@ type Config struct {
 	Transport string
 	// Codecs are the names offered, in order: "PCMU", "PCMA"; PCMU when empty.
 	Codecs []string
+	// Encryption is how the sound is encrypted: empty for not at all, SDES,
+	// OptionalSDES or DTLS. Suite is the one suite offered, such as
+	// AES_CM_128_HMAC_SHA1_80, which it is when empty.
+	Encryption, Suite string
 	// Noise is the level in dBFS of the room around the microphone, such as -65; 0
 	// is a room without any sound.
 	Noise float64

@@ -39,6 +39,12 @@ type answer struct {
 	codec     codec
 	event     uint8 // payload type of telephone-event, 0 when there is none
 	direction string
+
+	proto              string
+	crypto             []string
+	fingerprint, setup string
+	user, pass         string // of ICE
+	mux                bool
 }
 
 // parseAnswer reads the first audio stream. It wants exactly what this phone can
@@ -60,7 +66,7 @@ func parseAnswer(body []byte) (answer, error) {
 		case kind == "m":
 			inAudio = !seen && len(f) >= 4 && f[0] == "audio"
 			if inAudio {
-				seen, types = true, f[3:]
+				seen, types, a.proto = true, f[3:], f[2]
 				var err error
 				if port, err = strconv.ParseUint(f[1], 10, 16); err != nil {
 					return a, fmt.Errorf("phone: SDP line %q", line)
@@ -86,6 +92,21 @@ func (a *answer) attribute(value string) {
 	switch value {
 	case "sendrecv", "sendonly", "recvonly", "inactive":
 		a.direction = value
+	case "rtcp-mux":
+		a.mux = true
+	}
+	name, rest, _ := strings.Cut(value, ":")
+	switch name {
+	case "crypto":
+		a.crypto = append(a.crypto, rest)
+	case "fingerprint":
+		a.fingerprint = rest
+	case "setup":
+		a.setup = rest
+	case "ice-ufrag":
+		a.user = rest
+	case "ice-pwd":
+		a.pass = rest
 	}
 	if rest, ok := strings.CutPrefix(value, "rtpmap:"); ok {
 		number, encoding, _ := strings.Cut(rest, " ")

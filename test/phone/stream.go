@@ -20,6 +20,7 @@ const packetTime = 20 * time.Millisecond
 type stream struct {
 	clock  clock
 	log    *Log
+	guard  *guard // nil: the sound is not encrypted
 	say    *mouth
 	out    *impairment
 	in     *impairment
@@ -37,6 +38,10 @@ func newStream(c clock, log *Log, config Config) (*stream, error) {
 	s := &stream{
 		clock: c, log: log, say: newMouth(config.Noise), closed: make(chan struct{}),
 		out: newImpairment(config.Line, 1), in: newImpairment(config.HeardLine, 2),
+	}
+	var err error
+	if s.guard, err = newGuard(config); err != nil {
+		return nil, err
 	}
 	if err := s.open(config.Local); err != nil {
 		return nil, err
@@ -102,6 +107,15 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// parse reads an answer, which must fit the offer.
+func (s *stream) parse(body []byte) (answer, error) {
+	a, err := parseAnswer(body)
+	if err == nil {
+		err = s.guard.take(a)
+	}
+	return a, err
+}
+
 // agree takes what the server answered and starts sending, if it is not yet.
 func (s *stream) agree(a answer) {
 	s.mu.Lock()
@@ -111,6 +125,9 @@ func (s *stream) agree(a answer) {
 	if !s.started && !s.isClosed() {
 		s.started = true
 		s.wait.Go(s.send)
+		if s.guard != nil && s.guard.kind == DTLS {
+			s.wait.Go(func() { s.guard.meet(s, a) })
+		}
 	}
 }
 
@@ -195,7 +212,11 @@ func (s *stream) stamp(p *Packet) *net.UDPConn {
 
 func (s *stream) transmit(p Packet) {
 	conn := s.stamp(&p)
-	if _, err := conn.WriteToUDPAddrPort(appendRTP(make([]byte, 0, 256), p), p.Remote); err == nil {
+	b, ok := s.guard.encrypt(appendRTP(make([]byte, 0, 256), p))
+	if !ok {
+		return
+	}
+	if _, err := conn.WriteToUDPAddrPort(b, p.Remote); err == nil {
 		s.log.add(p)
 		if p.utterance != nil {
 			p.utterance.packet(p)
@@ -215,7 +236,11 @@ func (s *stream) read(conn *net.UDPConn) {
 			}
 			continue // a refused packet of ours is reported on the next read
 		}
-		p, ok := parseRTP(buf[:n])
+		b, ok := s.guard.decrypt(buf[:n])
+		if !ok {
+			continue
+		}
+		p, ok := parseRTP(b)
 		if !ok {
 			continue
 		}
