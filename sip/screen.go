@@ -65,6 +65,14 @@ func (s *Server) ignored(m *message) bool {
 	return true
 }
 
+// took says that a request came before, on another path. Its credentials are no
+// replay then.
+func (t *txTable) took(merge string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.merge[merge] != nil
+}
+
 // passes judges a new INVITE before there is any state for it, and answers the
 // one that may not go on. Copies of it are judged again, as RFC 3261 section 8.2.7
 // has it; what is let in gets a transaction, which absorbs them.
@@ -74,8 +82,8 @@ func (s *Server) passes(m *message) bool {
 		return true
 	}
 	uri, err := ParseURI(m.uri)
-	if err != nil {
-		return true // validate has read it
+	if err != nil || s.txs.took(mergeKey(m)) {
+		return true // validate has read the one; the other is for begin to refuse
 	}
 	reg, _ := s.registrationOf(m, uri)
 	a, rej := g.judge(m, reg)

@@ -179,7 +179,8 @@ func (m *message) checkAddresses() *refusal {
 	if len(contacts) > 1 || len(splitComma(contacts[0])) > 1 {
 		return refuse(400, "address", "More than one Contact")
 	}
-	if _, err := ParseAddress(contacts[0]); err != nil {
+	// Headers of a URI belong into brackets (RFC 3261 section 20).
+	if a, err := ParseAddress(contacts[0]); err != nil || !strings.Contains(a.Raw, "<") && strings.Contains(a.Raw, "?") {
 		return refuse(400, "address", "Bad Contact")
 	}
 	return nil
