@@ -74,6 +74,7 @@ func (d *side) Answer(text []byte) error {
 
 // put hands a change to the wheel, or keeps it until the side is in force.
 func (d *side) put(c *change) {
+	c.held = c.held || d.nego.local.Hold
 	switch {
 	case d.takes != nil:
 		d.takes(c)
