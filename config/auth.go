@@ -89,8 +89,7 @@ func (l *loader) validateAPI() {
 		var name string
 		if rest, ok := strings.CutPrefix(text, "keys: "); ok { // of one key, by its name
 			if _, err := fmt.Sscanf(rest, "%q", &name); err == nil && c.API.Keys[name] != nil {
-				path := "api.keys." + name
-				if k := c.API.Keys[name]; k.Key.Reveal() != "" || k.KeyFile == "" { // or the file was complained about
+				if path := "api.keys." + name; !l.complained(path) {
 					l.wrong(path, strings.TrimPrefix(rest, fmt.Sprintf("%q: ", name)))
 				}
 				continue

@@ -129,6 +129,9 @@ func (l *loader) room(section string, err error) {
 		if head, rest, ok := strings.Cut(text, ": "); ok && len(l.names(agentOf(section)+head)) > 0 {
 			section, text = agentOf(section)+head, rest // a part of the room that has a section of its own
 		}
+		if head, rest, ok := strings.Cut(text, ": "); ok && len(l.names(section+"."+head)) > 0 {
+			section, text = section+"."+head, rest // one of a list, or a section within this one
+		}
 		text = strings.ReplaceAll(text, "\n", "; ")
 		name := l.mentioned(section, text)
 		if name == "" {
