@@ -24,7 +24,7 @@ import (
 var (
 	makes    = regexp.MustCompile(`(?:^|\s)make ([a-z][a-z-]*)`)
 	rule     = regexp.MustCompile(`(?m)^([a-z-]+):`)
-	commands = regexp.MustCompile(`sip-server ([a-z|]+)((?: [^#]*)?)`)
+	commands = regexp.MustCompile(`sip-server ([a-z|]+(?:-[a-z]+)*)((?: [^#]*)?)`)
 	flags    = regexp.MustCompile(`--([a-z][a-z-]*)`)
 )
 
@@ -95,6 +95,9 @@ func commandLine(t *testing.T) (names, options []string) {
 			text, _ := strconv.Unquote(f.Tag.Value)
 			tag := reflect.StructTag(text)
 			name := strings.ToLower(f.Names[0].Name)
+			if other := tag.Get("name"); other != "" {
+				name = other
+			}
 			if _, command := tag.Lookup("cmd"); command {
 				names = append(names, name)
 			} else if _, help := tag.Lookup("help"); help {

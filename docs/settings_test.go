@@ -34,14 +34,21 @@ func sample(t *testing.T) map[string]map[string]any {
 }
 
 var (
-	bracketed = regexp.MustCompile(`^\[([a-z]+)\] ([a-z0-9_]+)`)
+	bracketed = regexp.MustCompile(`^\[([a-z.]+)\] ([a-z0-9_]+)`)
 	dotted    = regexp.MustCompile(`^([a-z]+)\.([a-z0-9_]+)( = .*)?$`)
 	variable  = regexp.MustCompile(`PARLEY_[A-Z0-9_]+`)
-	trunks    = regexp.MustCompile(`^PARLEY_TRUNK_[A-Z0-9_]+_PASSWORD$`) // named by the operator
+	named     = regexp.MustCompile(`^PARLEY_(TRUNK_[A-Z0-9_]+_PASSWORD|AGENTS_[A-Z0-9_]+_AGENT_API_KEY)$`) // by the operator
 )
 
 func TestKeys(t *testing.T) {
 	sections := sample(t)
+	for section, keys := range maps.Clone(sections) { // sections within sections
+		for name, inner := range keys {
+			if table, ok := inner.(map[string]any); ok {
+				sections[section+"."+name] = table
+			}
+		}
+	}
 	known := func(section, key string) bool {
 		_, ok := sections[section][key]
 		return ok
@@ -49,7 +56,7 @@ func TestKeys(t *testing.T) {
 	variables := map[string]bool{"PARLEY_CONFIG": true, "PARLEY_SECTION_KEY": true}
 	for section, keys := range sections {
 		for key := range maps.Keys(keys) {
-			variables["PARLEY_"+strings.ToUpper(section+"_"+key)] = true
+			variables["PARLEY_"+strings.ToUpper(strings.ReplaceAll(section, ".", "_")+"_"+key)] = true
 		}
 	}
 	seen := 0
@@ -67,7 +74,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		for _, name := range variable.FindAllString(p.text, -1) {
-			if !variables[name] && !trunks.MatchString(name) {
+			if !variables[name] && !named.MatchString(name) {
 				t.Errorf("%s: there is no variable %s", p.name, name)
 			}
 		}
