@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -88,6 +89,13 @@ func (c *Call) follow(old *side, r *sip.Referral, to target) {
 		return
 	}
 	r.Done(200, "OK")
+	last := time.NewTimer(c.server.cfg.EndTimeout)
+	defer last.Stop()
+	select {
+	case <-r.Reported():
+	case <-last.C:
+	case <-old.dialog.Context().Done(): // the peer did not wait for it
+	}
 	c.bye(old, errTransferred)
 }
 

@@ -53,6 +53,8 @@ type Referral struct {
 	next    *report // to be sent
 	until   time.Time
 	clock   *time.Timer // of the end of the subscription
+	// reported is closed when there will be no more reports.
+	reported chan struct{}
 }
 
 // report is one NOTIFY.
@@ -144,6 +146,20 @@ func (r *Referral) notify(p report, until time.Time) request {
 		body: []byte("SIP/2.0 " + strconv.Itoa(p.code) + " " + oneLine(p.reason) + "\r\n")}
 }
 
+// Reported is closed when the peer has answered the last report, or will never be
+// told: whoever means to hang up does it then, because some peers listen to nothing
+// more after a BYE.
+func (r *Referral) Reported() <-chan struct{} { return r.reported }
+
+// closeReported closes what Reported gives, once. r.mu is held.
+func (r *Referral) closeReported() {
+	select {
+	case <-r.reported:
+	default:
+		close(r.reported)
+	}
+}
+
 // end forgets the subscription.
 func (r *Referral) end() {
 	r.mu.Lock()
@@ -151,6 +167,7 @@ func (r *Referral) end() {
 	if r.clock != nil {
 		r.clock.Stop()
 	}
+	r.closeReported()
 	r.mu.Unlock()
 	d := r.d
 	d.mu.Lock()
@@ -232,6 +249,9 @@ func (d *Dialog) refer(m *message, tx *serverTx, h ReferHandler, r *Referral) {
 	fields := []field{{"Contact", contact(m)}, {"Allow", methods}}
 	if r.quiet {
 		d.finish(m, tx, 202, append(fields, field{"Refer-Sub", "false"}), nil)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.closeReported()
 		return
 	}
 	d.mu.Lock()
@@ -259,7 +279,7 @@ func readReferral(m *message) (*Referral, *RejectError) {
 		return bad("Only sip, sips and tel addresses can be called")
 	}
 	a.RawURI = uri
-	r := &Referral{To: a, ReferredBy: clean(m.get("referred-by"), 1024), quiet: strings.EqualFold(m.get("refer-sub"), "false")}
+	r := &Referral{reported: make(chan struct{}), To: a, ReferredBy: clean(m.get("referred-by"), 1024), quiet: strings.EqualFold(m.get("refer-sub"), "false")}
 	for part := range strings.SplitSeq(headers, "&") {
 		name, value, _ := strings.Cut(part, "=")
 		if !strings.EqualFold(unescape(name), "Replaces") {

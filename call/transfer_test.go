@@ -1,0 +1,371 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/agent"
+	"parley/test/phone"
+)
+
+// transferring is a call from a phone to a gateway whose trunk leads to desk, and the
+// agent's session in it.
+func transferring(t *testing.T, caller, desk *phone.Phone, change func(*Trunk)) (*gateway, *phone.Call, *fakeSession) {
+	t.Helper()
+	g := withTrunk(t, desk, func(tr *Trunk) {
+		tr.Outbound.Allow = []string{"+1212555"}
+		if change != nil {
+			change(tr)
+		}
+	})
+	c, err := caller.Dial(within(t), g.uri, phone.Header{Name: "X-Test-Trunk", Value: "carrier"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, g.seen.started, "start")
+	return g, c, g.agent.last()
+}
+
+// referTo calls whom a REFER names, as telephones do, and reports on it. Whoever that
+// is can be reached at desk: a carrier knows, this phone does not.
+func referTo(p, desk *phone.Phone, calls chan<- *phone.Call) func(*phone.Call, *phone.Message) {
+	return func(c *phone.Call, m *phone.Message) {
+		uri, headers, _ := strings.Cut(strings.Trim(m.Get("Refer-To"), "<>"), "?")
+		user, _, _ := strings.Cut(uri, "@")
+		uri = user + "@" + desk.Local().String()
+		var extra []phone.Header
+		if v, ok := strings.CutPrefix(headers, "Replaces="); ok {
+			v = strings.NewReplacer("%3B", ";", "%3D", "=", "%40", "@").Replace(v)
+			extra = append(extra, phone.Header{Name: "Replaces", Value: v})
+		}
+		ctx := context.Background()
+		_ = c.Notify(ctx, 100, "Trying")
+		next, err := p.Dial(ctx, uri, extra...)
+		var status *phone.StatusError
+		switch {
+		case errors.As(err, &status):
+			_ = c.Notify(ctx, status.Code, status.Phrase)
+		case err != nil:
+			_ = c.Notify(ctx, 503, "Service Unavailable")
+		default:
+			_ = c.Notify(ctx, 200, "OK")
+			calls <- next
+		}
+	}
+}
+
+func TestBlindTransfer(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	calls := make(chan *phone.Call, 1)
+	caller.OnRefer(referTo(caller, desk, calls))
+	answered := desk.AnswerAll()
+	g, c, s := transferring(t, caller, desk, nil)
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "(212) 555-0123"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, calls, "call between the two")
+	await(t, answered, "answer")
+	await(t, s.ended, "end of the agent")
+	if r := g.seen.awaitEnd(t); r.Cause != CauseTransferred {
+		t.Errorf("record %+v", r)
+	}
+	if end, err := c.WaitEnd(within(t)); err != nil || !end.ByPeer {
+		t.Errorf("end %+v, %v", end, err)
+	}
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"}); !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("a transfer of a call that is over: %v", err)
+	}
+}
+
+func TestATransferThatFailsGivesTheCallerBack(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	caller.OnRefer(func(c *phone.Call, _ *phone.Message) {
+		_ = c.Notify(context.Background(), 180, "Ringing")
+		_ = c.Notify(context.Background(), 486, "Busy Here")
+	})
+	g, c, s := transferring(t, caller, desk, nil)
+	err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"})
+	var failed *agent.TransferError
+	if !errors.As(err, &failed) || failed.Code != 486 || failed.Reason != "Busy Here" {
+		t.Fatalf("transfer: %v", err)
+	}
+	e := g.seen.awaitEvent(t, agent.EventConnection, agent.ConnectionTransferFailed)
+	if e.Code != 486 || e.Text != "+12125550123" {
+		t.Errorf("event %+v", e)
+	}
+	c.Say(sine(1000, 8000, 500*time.Millisecond))
+	s.await(t, agent.VoiceConfirmed) // the caller is back with the agent
+	if err := c.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestATransferThatIsRefused(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	g, _, s := transferring(t, caller, desk, nil) // the caller's phone answers REFER by 603
+	var failed *agent.TransferError
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"}); !errors.As(err, &failed) || failed.Code != 603 {
+		t.Errorf("transfer: %v", err)
+	}
+	if n := g.Active(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestAgentsCannotBeTalkedIntoFraud(t *testing.T) { // BR-159
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	referred := make(chan struct{}, 10)
+	caller.OnRefer(func(c *phone.Call, _ *phone.Message) {
+		referred <- struct{}{}
+		_ = c.Notify(context.Background(), 486, "Busy Here")
+	})
+	desk.Answer(func(i *phone.Incoming) { referred <- struct{}{}; i.Refuse(486, "Busy Here") })
+	g, _, s := transferring(t, caller, desk, func(tr *Trunk) { tr.Outbound.MaxPerCall = 1 })
+	for _, to := range []string{"+15550199900", "sip:x@evil.example", "tel:+881612345678", "sip:+1555@host?Replaces=a", "+15550100\r\nRoute: <sip:evil>", "+19005550123"} {
+		for _, attended := range []bool{false, true} {
+			if err := s.call.Control.Transfer(within(t), agent.Transfer{To: to, Attended: attended}); !errors.Is(err, agent.ErrForbidden) {
+				t.Errorf("%q, attended %v: %v", to, attended, err)
+			}
+		}
+	}
+	if len(referred) > 0 {
+		t.Error("something was tried")
+	}
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123", Headers: map[string]string{"Route": "<sip:evil>"}, Attended: true}); !errors.Is(err, agent.ErrForbidden) {
+		t.Errorf("a Route header: %v", err)
+	}
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"}); errors.Is(err, agent.ErrForbidden) || err == nil {
+		t.Errorf("the one that is allowed: %v", err)
+	}
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"}); !errors.Is(err, agent.ErrForbidden) {
+		t.Errorf("one more than may be: %v", err)
+	}
+	if err := g.Transfer(within(t), s.call.ID, agent.Transfer{To: "+12125550123"}); errors.Is(err, agent.ErrForbidden) {
+		t.Errorf("an operator is bound by the agent's cap: %v", err)
+	}
+}
+
+func TestAttendedTransfer(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	calls, consulting := make(chan *phone.Call, 1), make(chan *phone.Call, 1)
+	caller.OnRefer(func(c *phone.Call, m *phone.Message) {
+		consulting <- await(t, consulting, "consultation") // it has heard us
+		referTo(caller, desk, calls)(c, m)
+	})
+	consulted, replacing := make(chan *phone.Call, 1), make(chan *phone.Message, 1)
+	desk.Answer(func(i *phone.Incoming) {
+		c, err := i.Accept()
+		if err != nil {
+			return
+		}
+		if i.Invite.Get("Replaces") != "" { // the caller's phone: our call is over
+			replacing <- i.Invite
+			return
+		}
+		for c.Log().Quality(phone.Heard).Packets < 3 && t.Context().Err() == nil { // BR-108: not a dead line
+			time.Sleep(time.Millisecond)
+		}
+		consulting <- c
+		consulted <- c
+	})
+	g, c, s := transferring(t, caller, desk, nil)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.call.Control.Transfer(context.Background(), agent.Transfer{To: "+12125550123", Attended: true, Headers: map[string]string{"X-Reason": "sales"}})
+	}()
+	ours := await(t, consulted, "consultation")
+	if err := await(t, done, "transfer"); err != nil {
+		t.Fatal(err)
+	}
+	m := await(t, replacing, "INVITE with Replaces")
+	if !strings.HasPrefix(m.Get("Replaces"), ours.ID()+";") {
+		t.Errorf("Replaces %q for the call %q", m.Get("Replaces"), ours.ID())
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseTransferred {
+		t.Errorf("record %+v", r)
+	}
+	for _, over := range []*phone.Call{c, ours} {
+		if end, err := over.WaitEnd(within(t)); err != nil || !end.ByPeer {
+			t.Errorf("end %+v, %v", end, err)
+		}
+	}
+	await(t, calls, "call between the two")
+}
+
+func TestAnAttendedTransferToNobody(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	desk.Answer(func(i *phone.Incoming) { i.Ring(); i.Refuse(480, "Temporarily Unavailable") })
+	g, c, s := transferring(t, caller, desk, nil)
+	var failed *agent.TransferError
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123", Attended: true}); !errors.As(err, &failed) || failed.Code != 480 {
+		t.Errorf("transfer: %v", err)
+	}
+	if err := g.SendDigits(within(t), s.call.ID, "1"); err != nil { // the call goes on
+		t.Error(err)
+	}
+	_ = c
+}
+
+func TestTheCallerLeavesDuringATransfer(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	ringing := make(chan struct{})
+	canceled := make(chan struct{})
+	desk.Answer(func(i *phone.Incoming) { i.Ring(); close(ringing); <-i.Canceled(); close(canceled) })
+	g, c, s := transferring(t, caller, desk, nil)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.call.Control.Transfer(context.Background(), agent.Transfer{To: "+12125550123", Attended: true})
+	}()
+	await(t, ringing, "ringing")
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123"}); !errors.Is(err, ErrState) {
+		t.Errorf("a second transfer: %v", err)
+	}
+	if err := c.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, canceled, "CANCEL to the target")
+	if err := await(t, done, "transfer"); !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("transfer: %v", err)
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestThePeerTransfersUs(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	answered := desk.AnswerAll()
+	g, c, s := transferring(t, caller, desk, func(tr *Trunk) { tr.AcceptRefer = true })
+	m, err := c.Refer(within(t), "<sip:+12125550123@127.0.0.1>")
+	if err != nil || m.Code != 202 {
+		t.Fatalf("REFER: %v, %v", m, err)
+	}
+	next := await(t, answered, "call")
+	if end, err := c.WaitEnd(within(t)); err != nil || !end.ByPeer {
+		t.Errorf("the old dialog: %+v, %v", end, err)
+	}
+	if got := c.Notified(); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "SIP/2.0 200") {
+		t.Errorf("NOTIFY %q", got)
+	}
+	next.Say(sine(1000, 8000, 500*time.Millisecond))
+	s.await(t, agent.VoiceConfirmed) // the same agent, another party
+	if len(g.agent.sessions) != 1 {
+		t.Errorf("%d sessions", len(g.agent.sessions))
+	}
+	if err := next.Hold(within(t)); err != nil {
+		t.Error(err)
+	}
+	s.await(t, agent.Held)
+	if err := next.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestREFERsThatAreNotTaken(t *testing.T) { // BR-159
+	for _, c := range []struct {
+		name   string
+		change func(*Trunk)
+		to     string
+		code   int
+	}{
+		{"off by default", nil, "<sip:+12125550123@127.0.0.1>", 403},
+		{"premium", func(tr *Trunk) { tr.AcceptRefer = true }, "<sip:+19005550123@127.0.0.1>", 403},
+		{"elsewhere", func(tr *Trunk) { tr.AcceptRefer = true }, "<sip:x@evil.example>", 403},
+		{"full", func(tr *Trunk) { tr.AcceptRefer, tr.MaxCalls = true, 1 }, "<sip:+12125550123@127.0.0.1>", 503},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+			_, call, s := transferring(t, caller, desk, c.change)
+			if m, err := call.Refer(within(t), c.to); err != nil || m.Code != c.code {
+				t.Errorf("REFER: %v, %v; want %d", m, err, c.code)
+			}
+			if err := s.call.Control.SendDigits(within(t), "1"); err != nil {
+				t.Errorf("the call does not go on: %v", err)
+			}
+		})
+	}
+}
+
+func TestAPeersTransferThatFails(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	desk.Answer(func(i *phone.Incoming) { i.Ring(); i.Refuse(486, "Busy Here") })
+	g, c, s := transferring(t, caller, desk, func(tr *Trunk) { tr.AcceptRefer = true })
+	if m, err := c.Refer(within(t), "<sip:+12125550123@127.0.0.1>"); err != nil || m.Code != 202 {
+		t.Fatalf("REFER: %v, %v", m, err)
+	}
+	g.seen.awaitEvent(t, agent.EventConnection, agent.ConnectionTransferFailed)
+	for limit := within(t); ; time.Sleep(5 * time.Millisecond) {
+		if slices.ContainsFunc(c.Notified(), func(s string) bool { return strings.HasPrefix(s, "SIP/2.0 486") }) {
+			break
+		}
+		if limit.Err() != nil {
+			t.Fatalf("NOTIFY %q", c.Notified())
+		}
+	}
+	c.Say(sine(1000, 8000, 500*time.Millisecond))
+	s.await(t, agent.VoiceConfirmed)
+}
+
+func TestReplacesTakesTheCallOver(t *testing.T) {
+	caller, other := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	g, c, s := transferring(t, caller, other, nil)
+	g.agent.does(nil)
+	taken, err := other.Dial(within(t), g.uri, phone.Header{Name: "Replaces", Value: c.Replaces()}, phone.Header{Name: "X-Test-Trunk", Value: "carrier"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := c.WaitEnd(within(t)); err != nil || !end.ByPeer {
+		t.Errorf("the old dialog: %+v, %v", end, err)
+	}
+	g.seen.awaitEvent(t, agent.EventConnection, agent.ConnectionMoved)
+	taken.Say(sine(1000, 8000, 500*time.Millisecond))
+	s.await(t, agent.VoiceConfirmed)
+	if n := g.Active(); n != 1 || len(g.agent.sessions) != 1 {
+		t.Errorf("%d calls, %d sessions; want the one", n, len(g.agent.sessions))
+	}
+	if err := s.call.Control.SendDigits(within(t), "5"); err != nil {
+		t.Error(err)
+	}
+	if got := taken.Log().Digits(phone.Heard); got != "5" {
+		t.Errorf("keys %q at the new party", got)
+	}
+	if err := taken.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestReplacesThatDoesNotCount(t *testing.T) {
+	caller, other := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	g, c, _ := transferring(t, caller, other, nil)
+	for _, x := range []struct {
+		name  string
+		extra []phone.Header
+		code  int
+	}{
+		{"unknown", []phone.Header{{Name: "Replaces", Value: "a@b;to-tag=1;from-tag=2"}, {Name: "X-Test-Trunk", Value: "carrier"}}, 481},
+		{"another way", []phone.Header{{Name: "Replaces", Value: c.Replaces()}}, 403},
+		{"unreadable", []phone.Header{{Name: "Replaces", Value: "a@b"}, {Name: "X-Test-Trunk", Value: "carrier"}}, 400},
+	} {
+		_, err := other.Dial(within(t), g.uri, x.extra...)
+		var status *phone.StatusError
+		if !errors.As(err, &status) || status.Code != x.code {
+			t.Errorf("%s: %v, want %d", x.name, err, x.code)
+		}
+	}
+	if n := g.Active(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
