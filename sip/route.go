@@ -45,6 +45,9 @@ func (d *Dialog) nextHop(ctx context.Context) (hop, error) {
 	if h.flow.conn == nil && len(h.routes) == 0 && (!reachable || d.s.behindNAT(next.URI.Host, h.flow.remote.Addr())) {
 		return h, nil
 	}
+	if h.flow.lis.websocket() { // a browser cannot be called back, and its Contact resolves to nothing
+		return h, fmt.Errorf("%w: the connection of the browser is gone", ErrTransport)
+	}
 	network, t, names := h.flow.again(next.URI)
 	to, err := d.s.resolve(ctx, next.URI, h.flow.remote)
 	if err != nil {
