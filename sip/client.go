@@ -41,6 +41,21 @@ type clientTx struct {
 	took     bool        // and the CANCEL was sent
 }
 
+// The states of a client transaction (RFC 3261 figures 5 and 6, RFC 6026 section 7.2).
+// What is not INVITE ends at its final response: copies of that find nothing.
+//
+//	       request sent
+//	            │    B or F fires, or the connection is gone
+//	            v    ┌────────────────────────────────────────────┐
+//	     clientCalling (A, E: sent again)                         │
+//	       │    │ 1xx                                             │
+//	final  │    v                                                 │
+//	       │  clientProceeding (E every T2) ──────────────────────┤
+//	       │    │ final                                           │
+//	       ├────┘                                                 v
+//	       ├── INVITE, 2xx ──> clientAccepted (more 2xx) ──M──> clientTerminated
+//	       ├── INVITE, 300-699 ──> clientCompleted (ACK) ──D──────^
+//	       └── not INVITE ────────────────────────────────────────┘
 type clientState int
 
 const (

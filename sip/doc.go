@@ -11,6 +11,10 @@
 //	invite.go answer.go ...   the verbs; one file each
 //	prack.go timer.go         reliable provisional responses, session timers
 //	dial.go leg.go offer.go   calls and offers of our own; request.go writes what we send
+//	fork.go                   one call to several places
+//	update.go                 offers before a call is answered (RFC 3311)
+//	refer.go subscribe.go     transfers that we ask for, and what is told of them (RFC 3515, RFC 6665)
+//	referral.go replaces.go   transfers that the peer asks for, and calls that take another's place (RFC 3891)
 //	dialog.go queue.go        dialogs, and the queue that keeps one dialog's requests in order
 //	trunk.go register.go ...  trunks: where they are, and our registrations there (binding.go, keepalive.go)
 //	auth.go digest.go ...     digest for our requests, and asked of callers (authenticate.go, gate.go)
@@ -48,4 +52,20 @@
 // that whoever called may go away: an answer that comes late, or from a second
 // phone, is acknowledged and ended by itself. Once answered it is a Dialog like any
 // other; offers, session timers and BYE know no difference but whose the Call-ID is.
+//
+// Transfers. A REFER makes a subscription beside the call, in the same dialog, and
+// each ends by itself (RFC 5057): the peer may hang up before the target has answered,
+// and a transfer that fails leaves the call as it was. So Dialog.Refer only tells the
+// outcome, and hangs up nothing; Invite.Replaces only finds the call that is to be
+// replaced. REFER and SUBSCRIBE outside of a call are refused.
+//
+// Several telephones. Every To tag makes a dialog of its own. Before the answer they
+// are early dialogs, in which offers may be made by UPDATE; the first 2xx is taken,
+// the next ones are acknowledged and ended, and what has not answered is forgotten
+// with the transaction.
+//
+// Where a trunk is. Trunk.Hosts, or the first of Trunk.Proxy, are looked up for SRV
+// records and then for addresses, and all of them are tried in order (RFC 3263 section
+// 4.2 and 4.3). NAPTR records are not asked for: they choose the transport, which a
+// Trunk names itself, and the system's resolver cannot ask for them.
 package sip

@@ -90,23 +90,30 @@ func TestCancel(t *testing.T) {
 
 // BR-030: a CANCEL that crosses the 200 changes nothing.
 func TestCancelAfterAnswer(t *testing.T) {
-	h := answering(&script{})
-	b := start(t, h.handle)
-	p := b.phone("udp")
-	c := p.dial(newInvite())
-	p.send(cancelOf(c.inv))
-	if m := p.expect("CANCEL", 200); m.toTag() != c.ok.toTag() {
-		t.Errorf("tag %q", m.toTag())
+	for _, acknowledged := range []bool{true, false} {
+		h := answering(&script{})
+		b := start(t, h.handle)
+		p := b.phone("udp")
+		c := p.dial(newInvite())
+		p.send(cancelOf(c.inv))
+		if m := p.expect("CANCEL", 200); m.toTag() != c.ok.toTag() {
+			t.Errorf("tag %q", m.toTag())
+		}
+		p.expect("INVITE", 200) // sent again as before
+		d := wait(t, h.calls, "the call")
+		if d.Context().Err() != nil {
+			t.Error("the call is over")
+		}
+		if acknowledged {
+			c.ack(1, "")
+			wait(t, d.Confirmed(), "the ACK")
+		}
+		p.send(c.next("BYE", ""))
+		p.expect("BYE", 200)
+		ended(t, d, ErrPeerBye)
+		p.silent(8*testT1, "no more copies of the 200")
+		b.stop()
 	}
-	p.expect("INVITE", 200) // sent again as before
-	d := wait(t, h.calls, "the call")
-	if d.Context().Err() != nil {
-		t.Error("the call is over")
-	}
-	p.send(c.next("BYE", "")) // never acknowledged
-	p.expect("BYE", 200)
-	ended(t, d, ErrPeerBye)
-	p.silent(8*testT1, "no more copies of the 200")
 }
 
 // RFC 3261 section 15: the caller may end an early dialog with BYE.

@@ -36,7 +36,7 @@ type ReferError struct {
 	// Reason is the phrase that belongs to it, or why the peer ended its reports.
 	Reason string
 	// Err is the cause when it is not simply the code: ErrReferSilent, ErrReferUnknown,
-	// ErrTimeout, ErrTransport, ErrUnauthorized, ErrShutdown, a cause of
+	// ErrTimeout, ErrTransport, ErrUnauthorized, ErrShutdown, ErrEarly, a cause of
 	// Dialog.Context, or that of the context.
 	Err error
 }
@@ -81,8 +81,11 @@ func (d *Dialog) Refer(ctx context.Context, r Refer) error {
 	if err != nil {
 		return &ReferError{Err: err}
 	}
-	if d.ctx.Err() != nil {
+	switch {
+	case d.ctx.Err() != nil:
 		return &ReferError{Err: context.Cause(d.ctx)}
+	case d.early():
+		return &ReferError{Err: ErrEarly}
 	}
 	sub := d.subscribe()
 	taken := false

@@ -9,8 +9,19 @@ import (
 	"time"
 )
 
-// The states of a server transaction (RFC 3261 section 17.2, RFC 6026 section
+// The states of a server transaction (RFC 3261 figures 7 and 8, RFC 6026 section
 // 7.1).
+//
+//	   request
+//	      v
+//	txProceeding (copies get the last 1xx again)
+//	      │
+//	      ├── INVITE, 2xx ──> txAccepted ───────────────────L──> txTerminated
+//	      ├── INVITE, 300-699 ──> txCompleted (G) ──────────H────────^
+//	      │                            │ ACK                         │
+//	      │                            v                             │
+//	      │                       txConfirmed ──────────────I────────┤
+//	      └── not INVITE ──> txCompleted (copies) ──────────J────────┘
 type txState int
 
 const (

@@ -15,10 +15,10 @@ import (
 //	        UPDATE with an offer  <──── either side ────>        v
 //	                                          200 without a description ──> ACK
 
-// ErrEarly: the session cannot be changed yet. Before a call is answered that takes
-// an answer that the peer has confirmed (RFC 3311 section 5.1), and a peer that knows
-// UPDATE.
-var ErrEarly = errors.New("sip: the session cannot be changed before the call is answered")
+// ErrEarly: the call is not answered yet. Its session can be changed before only when
+// the peer has confirmed an answer (RFC 3311 section 5.1) and knows UPDATE; it is not
+// ended by BYE, and the peer is not asked to transfer it.
+var ErrEarly = errors.New("sip: the call is not answered yet")
 
 // Early returns the dialog of a call that is not answered yet, on which Offer works
 // once the caller has confirmed the description of Progress. dh hears of what the

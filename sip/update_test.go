@@ -186,6 +186,12 @@ func TestUpdateBeforeTheAnswer(t *testing.T) {
 	if _, err := d.Offer(t.Context(), []byte(holdSDP)); !errors.Is(err, ErrEarly) {
 		t.Errorf("an offer before there is an answer: %v", err)
 	}
+	if err := d.Bye(t.Context(), Reason{}); !errors.Is(err, ErrEarly) {
+		t.Errorf("a BYE: %v", err)
+	}
+	if err := d.Refer(t.Context(), Refer{To: "1"}); !errors.Is(err, ErrEarly) {
+		t.Errorf("a transfer: %v", err)
+	}
 	p.respond(inv, 183, "t1", answerSDP, "Require: 100rel", "RSeq: 1", contact, "Allow: UPDATE, PRACK")
 	p.reply(p.fresh("PRACK"), 200)
 	wait(t, heard, "the progress")
