@@ -1,7 +1,6 @@
 package rtp
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -39,13 +38,14 @@ func (s *Session) protect(f *Flow, now time.Duration) {
 	if g.keys != nil {
 		g.before, g.until = g.keys, now+settle
 	}
-	if keys != nil && (g.keys == nil || !bytes.Equal(keys.send, g.keys.send)) {
+	if keys != nil {
 		s.renew()
 	}
 	g.keys = keys
 }
 
-// renew begins another stream out. Under new keys the peer may go on counting the
+// renew begins another stream out, so that no key ever seals two packets with the
+// same SSRC and number, whatever was sealed before. Under new keys the peer may go on counting the
 // rollovers of the sequence number or begin with 0: for an SSRC it has not seen
 // there is only 0 (RFC 3711 section 3.3.1). The first sequence number is in the
 // lower half, so that the loss of the first packets hides no rollover.

@@ -111,7 +111,7 @@ func (s *Session) drainControl(f *Flow) {
 		if !ok {
 			return
 		}
-		if s.guard.wanted {
+		if s.guard.wanted && demux(b) == kindRTCP { // not STUN, and not a handshake for this port alone
 			if b, ok = s.openControl(b, from, f, s.wheel.Now()); !ok {
 				continue
 			}

@@ -77,7 +77,6 @@ func (Keys) GoString() string { return "keys" }
 // the wheel; it serves one session.
 type SRTP struct {
 	seal, open *srtp.Context
-	send       []byte // to tell new keys from old ones
 	least      [2]int // what an RTP packet has beyond its header, and an RTCP packet
 	header     pion.Header
 	control    rtcp.Header
@@ -100,7 +99,7 @@ func NewSRTP(k Keys) (*SRTP, error) {
 	if len(k.MKI) > 0 {
 		options = append(options, srtp.MasterKeyIndicator(k.MKI))
 	}
-	p := &SRTP{send: append([]byte(nil), k.Send...), least: [2]int{len(k.MKI), len(k.MKI) + 4}}
+	p := &SRTP{least: [2]int{len(k.MKI), len(k.MKI) + 4}}
 	var err error
 	if p.seal, err = srtp.CreateContext(k.Send[:suite.key], k.Send[suite.key:], suite.profile, options...); err != nil {
 		return nil, fmt.Errorf("rtp: SRTP: %w", err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,13 +39,22 @@ type baresipEvent struct {
 
 // StartBaresip runs baresip until the test ends. microphone is a WAVE file at
 // 8 kHz; the call ends when it ends. codec is such as "PCMU/8000/1", transport is
-// "udp" or "tcp". Lines of settings come before those of its configuration and win.
+// "udp", "tcp" or "tls". Lines of settings come before those of its configuration and
+// win; one that begins with a semicolon is a parameter of its account, such as
+// ";mediaenc=srtp-mand".
 func StartBaresip(t testing.TB, number, microphone, codec, transport string, settings ...string) *Baresip {
 	t.Helper()
 	Need(t, "baresip", "baresip-core")
 	b := &Baresip{t: t, dir: t.TempDir()}
 	sip, control := FreePort(t), FreePort(t)
-	b.write("accounts", fmt.Sprintf("<sip:%s@127.0.0.1:%d;transport=%s>;regint=0;answermode=auto;audio_codecs=%s;ptime=20\n", number, sip, transport, codec))
+	account := fmt.Sprintf("<sip:%s@127.0.0.1:%d;transport=%s>;regint=0;answermode=auto;audio_codecs=%s;ptime=20", number, sip, transport, codec)
+	settings = slices.DeleteFunc(settings, func(s string) bool {
+		if strings.HasPrefix(s, ";") {
+			account += s
+		}
+		return strings.HasPrefix(s, ";")
+	})
+	b.write("accounts", account+"\n")
 	b.write("contacts", "")
 	b.write("config", strings.Join(append(settings, b.config(sip, control, microphone)), "\n"))
 	b.Process = Start(t, b.dir, append(environment(), "HOME="+b.dir), "baresip", "-f", b.dir)
@@ -78,7 +88,7 @@ func (b *Baresip) config(sip, control int, microphone string) string {
 		"rtp_ports 10000-19998", "rtcp_mux no", "jitter_buffer_delay 5-10", "rtp_stats yes",
 		"module_path /usr/lib/baresip/modules", "snd_path " + b.dir, fmt.Sprintf("ctrl_tcp_listen 127.0.0.1:%d", control),
 	}
-	for _, m := range []string{"g711", "g722", "opus", "sndfile", "aufile", "aubridge"} {
+	for _, m := range []string{"g711", "g722", "opus", "sndfile", "aufile", "aubridge", "stun", "turn", "ice", "srtp", "dtls_srtp"} {
 		lines = append(lines, "module "+m+".so")
 	}
 	lines = append(lines, "module_tmp uuid.so", "module_tmp account.so")

@@ -27,6 +27,8 @@ import (
 type Gateway struct {
 	t    testing.TB
 	Host string
+	// TLSHost, WSHost and WSSHost are its addresses for these transports.
+	TLSHost, WSHost, WSSHost string
 
 	wheel *rtp.Wheel
 	calls *call.Server
@@ -73,6 +75,11 @@ func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config
 	g.Host = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	signalling := sip.DefaultConfig()
 	signalling.Listen = []sip.Listener{{Network: "udp", Addr: g.Host}, {Network: "tcp", Addr: g.Host}}
+	signalling.TLS.CertFile, signalling.TLS.KeyFile = Certificate(t)
+	for network, host := range map[string]*string{"tls": &g.TLSHost, "ws": &g.WSHost, "wss": &g.WSSHost} {
+		*host = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+		signalling.Listen = append(signalling.Listen, sip.Listener{Network: network, Addr: *host})
+	}
 	g.sip, err = sip.NewServer(signalling, zap.NewNop())
 	must(err)
 	must(g.sip.Listen())

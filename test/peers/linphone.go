@@ -20,7 +20,8 @@ type Linphone struct {
 }
 
 // StartLinphone runs linphonec until the test ends. microphone is a WAVE file.
-func StartLinphone(t testing.TB, number, microphone string) *Linphone {
+// replace are pairs of texts of its configuration and what to write instead.
+func StartLinphone(t testing.TB, number, microphone string, replace ...string) *Linphone {
 	t.Helper()
 	Need(t, "linphonec", "linphone-cli")
 	l := &Linphone{t: t, dir: t.TempDir()}
@@ -29,7 +30,7 @@ func StartLinphone(t testing.TB, number, microphone string) *Linphone {
 		t.Fatal(err)
 	}
 	file := filepath.Join(l.dir, "linphonerc")
-	if err := os.WriteFile(file, []byte(linphoneConfig(number, FreePort(t))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(replace...).Replace(linphoneConfig(number, FreePort(t)))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l.Process = Start(t, l.dir, append(environment(), "HOME="+l.dir), "linphonec", "-c", file)
