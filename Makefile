@@ -80,13 +80,7 @@ suites: build ## SIPp scenarios and real telephones against the server
 	$(GO) test -json -count=1 -p 1 -timeout 20m $(SUITES) | $(GO) run ./test/tally -skips $(SKIPPED)
 
 fuzz: ## every fuzz target for FUZZTIME
-	@for folder in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-	  for target in $$($(GO) test -list '^Fuzz' ./$$folder | grep '^Fuzz'); do \
-	    echo "fuzz $$folder $$target $(FUZZTIME)"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$folder >out/fuzz.log 2>&1 || { cat out/fuzz.log; exit 1; }; \
-	    tail -n 1 out/fuzz.log; \
-	  done; \
-	done
+	@test/fuzz.sh $(FUZZTIME)
 
 bench-calls: build ## Parley beside its peer in one run; prints the tables and the bars
 	@deploy/install-deps.sh test
