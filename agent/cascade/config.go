@@ -50,6 +50,10 @@ type Config struct {
 	// Goodbye is spoken before the call is ended because nobody says anything.
 	Goodbye string
 
+	// TransferFailed is spoken when a transfer failed and the reply has no words of its
+	// own for that. Empty: nothing.
+	TransferFailed string
+
 	// ReopenTries is how often a lost recogniser is opened again before the agent
 	// gives the call up, with pauses that grow from ReopenPause to 5 s.
 	ReopenTries int
@@ -68,15 +72,16 @@ type Config struct {
 // DefaultConfig is everything but the three parts.
 func DefaultConfig() Config {
 	return Config{
-		Turn:        turn.DefaultConfig(),
-		FirstToken:  8 * time.Second,
-		Fallback:    "Sorry, I did not get that. Could you say it again?",
-		FirstSound:  8 * time.Second,
-		Goodbye:     "I cannot hear you. Goodbye.",
-		NoAudio:     time.Second,
-		ReopenTries: 8,
-		ReopenPause: 100 * time.Millisecond,
-		Deaf:        "I am sorry, I cannot hear you at the moment. Please call again later.",
+		Turn:           turn.DefaultConfig(),
+		FirstToken:     8 * time.Second,
+		Fallback:       "Sorry, I did not get that. Could you say it again?",
+		FirstSound:     8 * time.Second,
+		Goodbye:        "I cannot hear you. Goodbye.",
+		TransferFailed: "I am sorry, I could not connect you. How else can I help?",
+		NoAudio:        time.Second,
+		ReopenTries:    8,
+		ReopenPause:    100 * time.Millisecond,
+		Deaf:           "I am sorry, I cannot hear you at the moment. Please call again later.",
 	}
 }
 

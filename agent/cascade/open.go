@@ -90,27 +90,28 @@ type session struct {
 	lostFrames, lostEvents atomic.Uint64
 
 	// The rest is the loop's alone.
-	turns       *turn.Controller
-	reply       *reply // the one under way, or nil
-	cut         cut    // the one that the open turn has cut off
-	owed        owed
-	stream      stt.Stream // nil while it is opened anew
-	streamID    int
-	streamSince time.Time
-	tries       int     // to open the stream, since one has lasted
-	backlog     []int16 // what the caller said meanwhile
-	expect      llm.Expect
-	unasked     *llm.Turn // a turn that the model was not asked to reply to
-	lastFrame   time.Time // when the caller's sound came last
-	deaf        bool      // the recogniser is gone for good
-	closing     bool      // the last words are spoken; the caller changes nothing any more
-	over        bool
-	result      error // of Run, once over
-	state       string
-	complaint   time.Time // when lost frames were last reported
-	reported    uint64
-	due         time.Time // what the timer is set to; zero: not set
-	progress    progress
+	turns         *turn.Controller
+	reply         *reply // the one under way, or nil
+	cut           cut    // the one that the open turn has cut off
+	owed          owed
+	stream        stt.Stream // nil while it is opened anew
+	streamID      int
+	streamSince   time.Time
+	tries         int     // to open the stream, since one has lasted
+	backlog       []int16 // what the caller said meanwhile
+	expect        llm.Expect
+	unasked       *llm.Turn      // a turn that the model was not asked to reply to
+	lastFrame     time.Time      // when the caller's sound came last
+	deaf          bool           // the recogniser is gone for good
+	announcements []announcement // that wait for their moment
+	closing       bool           // the last words are spoken; the caller changes nothing any more
+	over          bool
+	result        error // of Run, once over
+	state         string
+	complaint     time.Time // when lost frames were last reported
+	reported      uint64
+	due           time.Time // what the timer is set to; zero: not set
+	progress      progress
 }
 
 // owed is what the model is to be told with the next turn.

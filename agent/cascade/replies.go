@@ -138,6 +138,7 @@ func (s *session) interrupt(d turn.Decision) {
 		return
 	}
 	complete := r.abandon(errInterrupted)
+	r.tell(errInterrupted)
 	at := s.call.Speaker.Stop()
 	heard := r.spoken.Heard(at)
 	s.cut = cut{reply: r, heard: heard, complete: complete, before: s.owed}
@@ -262,7 +263,8 @@ func (s *session) settle(r *reply, now time.Time) {
 			s.finish(nil)
 			return
 		}
-		s.emit(agent.Event{Type: agent.EventAction, Reason: string(a.Kind), Text: a.To})
+		r.began(a.Action)
+		s.act(r, a)
 	}
 	if r.said && played >= r.end-slack {
 		s.replyEnded(r, max(played, r.end))
@@ -286,6 +288,7 @@ func (s *session) replyEnded(r *reply, played time.Duration) {
 	heard := r.spoken.Heard(played)
 	s.agentStopped(r, heard, false, played)
 	r.cancel(nil)
+	r.tell(nil)
 	if r.failed != nil {
 		s.finish(r.failed)
 	}

@@ -31,6 +31,7 @@ type item struct {
 	broken bool
 	own    bool // the gateway's own words (filler, fallback), no part of what the model said
 	action *llm.Action
+	done   bool // the action was begun
 }
 
 // purpose is why a reply is spoken.
@@ -84,13 +85,15 @@ type reply struct {
 	end       time.Duration
 	lastPause time.Time // of the model, after which pause was called
 	marks     []markedAction
-	failed    error // ends the session after it
+	failed    error      // ends the session after it
+	told      chan error // of an announcement: how it ended; nil of others
 }
 
 // markedAction is an action with the place on the timeline it waits for.
 type markedAction struct {
-	llm.Action
-	at time.Duration
+	*llm.Action
+	at   time.Duration
+	done chan struct{} // closed when it was done, or could not be
 }
 
 // newReply makes a reply; heard is what was heard of it before, when it goes on.
@@ -194,6 +197,34 @@ func (r *reply) act(a llm.Action) {
 	r.add(r.pending.Flush())
 	r.put(item{action: &a})
 	r.closed = a.Kind == llm.Hangup
+}
+
+// began notes that an action was begun: a reply that goes on does not do it again.
+func (r *reply) began(a *llm.Action) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.items {
+		if r.items[i].action == a {
+			r.items[i].done = true
+		}
+	}
+}
+
+// sorry says text when the reply has nothing more to say.
+func (r *reply) sorry(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text != "" && r.closed && r.taken == len(r.items) && r.ctx.Err() == nil {
+		r.put(item{text: text, own: true})
+	}
+}
+
+// tell says how an announcement ended; once.
+func (r *reply) tell(err error) {
+	if r.told != nil {
+		r.told <- err // there is room for one
+		r.told = nil
+	}
 }
 
 // pause gives the voice a sentence that is complete if nothing more comes for now.
@@ -341,6 +372,7 @@ func (r *reply) rest(heard string) []item {
 			text = it.said
 		}
 		switch {
+		case it.done:
 		case it.own, it.action != nil:
 			if n <= 0 {
 				left = append(left, it)

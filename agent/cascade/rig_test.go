@@ -30,6 +30,7 @@ type rig struct {
 	voice *words
 	model *mind
 	line  *line
+	hands *hands
 
 	session agent.Session
 	cancel  context.CancelCauseFunc
@@ -55,7 +56,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, cfg: DefaultConfig(), stt: stttest.NewFake(), voice: &words{length: 200 * ms}, model: &mind{},
-		line: newLine(), done: make(chan struct{}), began: time.Now(),
+		line: newLine(), hands: &hands{}, done: make(chan struct{}), began: time.Now(),
 	}
 	r.stt.SampleRate = rate
 	r.cfg.Greeting = "Welcome to Parley."
@@ -71,7 +72,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 	r.cancel = cancel
 	r.session, err = opener.Open(ctx, agent.Call{
 		ID: "call-1", SessionID: "session-1", Direction: "inbound", Called: "100", Rate: rate,
-		Caller: agent.Caller{ResourceID: "+15550100"}, Speaker: r.line, Emit: r.emit,
+		Caller: agent.Caller{ResourceID: "+15550100"}, Speaker: r.line, Control: r.hands, Emit: r.emit,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -262,3 +263,39 @@ func (d deafAfter) Open(ctx context.Context, o stt.Options, out func(stt.Result)
 		out(r)
 	})
 }
+
+// hands is the call's control: it notes what is asked of it, takes its time, and
+// fails as the test wants.
+type hands struct {
+	takes time.Duration
+	fails error
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (h *hands) do(ctx context.Context, what string) error {
+	h.mu.Lock()
+	h.asked = append(h.asked, what)
+	h.mu.Unlock()
+	select {
+	case <-time.After(h.takes):
+		return h.fails
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (h *hands) done() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(h.asked, ", ")
+}
+
+func (h *hands) Transfer(ctx context.Context, t agent.Transfer) error {
+	return h.do(ctx, fmt.Sprintf("transfer %s %v", t.To, t.Attended))
+}
+func (h *hands) SendDigits(ctx context.Context, d string) error { return h.do(ctx, "digits "+d) }
+func (h *hands) Hold(ctx context.Context) error                 { return h.do(ctx, "hold") }
+func (h *hands) Resume(ctx context.Context) error               { return h.do(ctx, "resume") }
+func (h *hands) Record(bool) error                              { return nil }

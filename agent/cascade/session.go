@@ -117,6 +117,7 @@ func (s *session) shutdown(ctx context.Context, err error) {
 	if r := s.reply; r != nil {
 		s.reply = nil
 		r.abandon(errInterrupted)
+		r.tell(agent.ErrClosed)
 		s.agentStopped(r, r.spoken.Heard(at), true, at)
 	}
 	s.closeModel(cause)
@@ -127,10 +128,18 @@ func (s *session) shutdown(ctx context.Context, err error) {
 	for {
 		select {
 		case e := <-s.events:
-			if r, ok := e.(reopened); ok && r.stream != nil {
-				_ = r.stream.Close()
+			switch e := e.(type) {
+			case reopened:
+				if e.stream != nil {
+					_ = e.stream.Close()
+				}
+			case announcement:
+				e.told <- agent.ErrClosed
 			}
 		default:
+			for _, a := range s.announcements {
+				a.told <- agent.ErrClosed
+			}
 			return
 		}
 	}
@@ -195,6 +204,7 @@ func (s *session) passTime() {
 		s.watchModel(r, now)
 		s.settle(r, now)
 	}
+	s.announceNext(now)
 	s.report(now)
 }
 

@@ -84,7 +84,7 @@ func (s *session) speak(r *reply) {
 			break
 		}
 		if it.action != nil {
-			s.post(r.ctx, marked{r, markedAction{*it.action, at}})
+			s.mark(r, it.action, at)
 			continue
 		}
 		s.post(r.ctx, sentence{r, strings.TrimSpace(it.text)})
@@ -104,6 +104,20 @@ func (s *session) speak(r *reply) {
 		s.call.Speaker.Flush()
 	}
 	s.post(r.ctx, said{r, at})
+}
+
+// mark has an action done when the words before it were heard, and waits until it
+// was: what is said after it may depend on that.
+func (s *session) mark(r *reply, a *llm.Action, at time.Duration) {
+	if _, sounds := r.sounded(); sounds {
+		s.call.Speaker.Flush()
+	}
+	done := make(chan struct{})
+	s.post(r.ctx, marked{r, markedAction{a, at, done}})
+	select {
+	case <-done:
+	case <-r.ctx.Done():
+	}
 }
 
 // say speaks one piece that begins at a position, and returns where it ends.

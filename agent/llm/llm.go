@@ -93,15 +93,34 @@ type ActionKind string
 const (
 	// Hangup ends the call.
 	Hangup ActionKind = "hangup"
-	// Transfer hands the caller to Action.To.
+	// Transfer hands the caller to Action.To. What comes after it in the reply is said
+	// only when it fails.
 	Transfer ActionKind = "transfer"
+	// Digits presses the keys of Action.Digits.
+	Digits ActionKind = "dtmf"
+	// Hold puts the caller on hold; the words after it wait for Resume.
+	Hold ActionKind = "hold"
+	// Resume ends a hold.
+	Resume ActionKind = "resume"
 )
 
 // Action is something to do to the call.
 type Action struct {
 	Kind ActionKind
-	// To is the target of a Transfer.
-	To string
+	// To is the target of a Transfer; Attended calls it first and hands over when it
+	// answers.
+	To       string
+	Attended bool
+	// Digits are the keys: 0-9, *, #, A-D and ',' for a pause of half a second.
+	Digits string
+}
+
+// Refuser is what a Model may be as well: it is told of its actions that were not
+// done. Safe for concurrent use with Reply.
+type Refuser interface {
+	// Refused says what was not done and why, in words for whoever thinks up the
+	// replies.
+	Refused(why string)
 }
 
 // End says how a conversation ended.

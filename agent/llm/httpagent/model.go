@@ -34,7 +34,10 @@ type Model struct {
 	running *turn
 }
 
-var _ llm.Model = (*Model)(nil)
+var (
+	_ llm.Model   = (*Model)(nil)
+	_ llm.Refuser = (*Model)(nil)
+)
 
 // turn is a running Reply.
 type turn struct {

@@ -266,12 +266,12 @@ func TestOneRetry(t *testing.T) {
 }
 
 func TestLine23Actions(t *testing.T) {
-	object := `{"text":"Bye.","actions":[{"type":"transfer","to":" +15550199 "},"hangup",{"type":"dtmf","digits":"1"},{"type":"transfer"},7]}`
+	object := `{"text":"Bye.","actions":[{"type":"transfer","to":" +15550199 "},"hangup",{"type":"dtmf","digits":"1"},{"type":"dance"},{"type":"dtmf","digits":"1 2"},{"type":"transfer"},7]}`
 	sse := "data: {\"delta\":\"Bye.\"}\n\ndata: {\"actions\":[{\"type\":\"hangup\"}]}\n\ndata: {\"actions\":{}}\n\n"
 	kind, body := "application/json", object
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) { answer(kind, body)(w, r) })
 	m := open(t, a.URL, func(c *Config) { c.Actions = true })
-	if got := must(t, m, llm.Turn{Text: "x"}); got != "Bye.|<transfer +15550199>|<hangup >" {
+	if got := must(t, m, llm.Turn{Text: "x"}); got != "Bye.|<transfer +15550199>|<hangup >|<dtmf >" {
 		t.Errorf("%q", got)
 	}
 	m.Refused("+15550199 is not on the list.")
@@ -282,7 +282,7 @@ func TestLine23Actions(t *testing.T) {
 	kind, body = "text/plain", "Hi."
 	must(t, m, llm.Turn{Text: "x"})
 	must(t, m, llm.Turn{Text: "x"})
-	refusals := strings.Join([]string{"this gateway knows hangup and transfer only.", `a transfer needs a target "to".`, "it was not understood.", "+15550199 is not on the list."}, "|")
+	refusals := strings.Join([]string{"this gateway knows hangup, transfer, dtmf, hold and resume only.", `dtmf needs "digits" of 0-9, *, #, A-D and commas.`, `a transfer needs a target "to".`, "it was not understood.", "+15550199 is not on the list."}, "|")
 	system := fmt.Sprint(a.requests()[1].body["system"])
 	if got := strings.ReplaceAll(strings.ReplaceAll(system, "An action of your last reply was not done: ", ""), "\n\n", "|"); got != refusals {
 		t.Errorf("system %q", system)
