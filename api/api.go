@@ -1,7 +1,8 @@
 // Package api is the HTTP side of the gateway: whether it lives, whether it takes
-// calls, and its figures for Prometheus. What it shows it is told by an Observer's
-// methods (Metrics) or asks through functions (Sources), so it knows calls but
-// neither SIP nor RTP.
+// calls, its figures for Prometheus, and the calls themselves: list, place, change,
+// end and watch them. What it shows it is told by an Observer's methods (Metrics),
+// asks through functions (Sources) or through Calls, so it knows calls but neither
+// SIP nor RTP. openapi.yaml describes all of it.
 package api
 
 import (
@@ -11,10 +12,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"parley/identity"
 )
 
 // The bounds of one HTTP exchange. A scraper on a bad line may be slow; one that
@@ -26,45 +30,72 @@ const (
 	idleTimeout     = time.Minute
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10 // bytes
+	// maxConns is how many connections there may be beside those of streams.
+	maxConns = 256
 )
+
+// Parts are what a Server is plugged together from.
+type Parts struct {
+	// Ready says why no call is taken now, nil when one is; it must not block.
+	Ready func() error
+	// Metrics are the figures to show.
+	Metrics *Metrics
+	// Calls are the calls of the gateway. nil: what is about calls answers 501.
+	Calls Calls
+	// Verify checks a bearer JWT, as (*identity.Verifier).Verify does: its error names
+	// the rule that was broken and holds nothing of the token. Config.Tokens needs it.
+	Verify func(token string) (identity.Claims, error)
+	// Mint makes a JWT for a subject and an audience with more claims, which ends
+	// after ttl, as (*identity.Signer).Mint does. nil: POST /token answers 501.
+	Mint func(subject, audience string, claims map[string]any, ttl time.Duration) (string, error)
+	// TokenTTL is how long minted tokens last unless asked for less, as
+	// identity.SignerConfig.TTL. 0 is five minutes.
+	TokenTTL time.Duration
+	// Log is nil for none.
+	Log *zap.Logger
+}
 
 // Server is the HTTP side. Its methods may be called from any goroutine.
 type Server struct {
 	cfg      Config
-	ready    func() error
-	metrics  *Metrics
+	parts    Parts
 	log      *zap.Logger
 	listener net.Listener
+	keys     *keyring
+	rates    *rates
+	once     *once
+	streams  atomic.Int64
+	now      func() time.Time
+
+	// life ends when Serve is to return: streams and long requests end with it.
+	life context.Context
+	end  context.CancelFunc
 }
 
-// New makes a Server. ready says why no call is taken now, nil when one is; it
-// must not block. log may be nil.
-func New(cfg Config, ready func() error, m *Metrics, log *zap.Logger) (*Server, error) {
+// New makes a Server.
+func New(cfg Config, p Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if ready == nil || m == nil {
+	switch {
+	case p.Ready == nil || p.Metrics == nil:
 		return nil, errors.New("api: a server needs to know whether calls are taken, and metrics")
+	case cfg.Tokens && cfg.Listen != "" && p.Verify == nil:
+		return nil, errors.New("api: tokens: there is nothing to verify them with; configure identity.token, or set api.tokens to false")
 	}
-	if log == nil {
-		log = zap.NewNop()
+	if p.TokenTTL == 0 {
+		p.TokenTTL = tokenTime
 	}
-	return &Server{cfg: cfg, ready: ready, metrics: m, log: log}, nil
-}
-
-// Handler answers the API's requests.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /trunks", s.trunks)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{
-		Registry:      s.metrics.registry,
-		ErrorLog:      stdLog{s.log},
-		ErrorHandling: promhttp.ContinueOnError,
-		Timeout:       writeTimeout / 2,
-	}))
-	return mux
+	if p.Log == nil {
+		p.Log = zap.NewNop()
+	}
+	s := &Server{
+		cfg: cfg, parts: p, log: p.Log,
+		keys: newKeyring(cfg.Keys), rates: newRates(cfg.RatePerSecond, cfg.RateBurst), once: newOnce(),
+		now: time.Now,
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Listen binds the configured address; Serve then needs no more luck. It returns
@@ -81,15 +112,23 @@ func (s *Server) Listen() (net.Addr, error) {
 	return l.Addr(), nil
 }
 
-// Serve answers requests until ctx is done, then finishes those under way. All of
-// its goroutines have ended when it returns. Call Listen first.
+// Serve answers requests until ctx is done, then ends the streams of events and
+// finishes the requests under way. All of its goroutines have ended when it
+// returns. Call Listen first, and Serve once.
 func (s *Server) Serve(ctx context.Context) error {
+	defer s.end()
 	if s.listener == nil {
 		<-ctx.Done()
 		return nil
 	}
+	var busy sync.WaitGroup
+	handler := s.Handler()
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			busy.Add(1)
+			defer busy.Done()
+			handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -100,6 +139,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
+		s.end()
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		err := server.Shutdown(limit)
@@ -108,38 +148,36 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		closed <- err
 	}()
-	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(bound(s.listener, maxConns+s.cfg.MaxStreams)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("api: %w", err)
 	}
-	if err := <-closed; err != nil {
+	err := <-closed
+	busy.Wait() // requests whose connection was cut
+	if err != nil {
 		return fmt.Errorf("api: shutdown: %w", err)
 	}
 	return nil
 }
 
 // healthz says that the process lives, whatever else it does.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ client) error {
+	return answer(w, http.StatusOK, "ok")
+}
 
 // readyz says whether new calls are taken: a load balancer sends none to one that
 // is starting, draining or full.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := s.ready(); err != nil {
-		answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-		return
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request, _ client) error {
+	if err := s.parts.Ready(); err != nil {
+		w.Header().Set("Retry-After", "5")
+		return answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 	}
-	answer(w, http.StatusOK, "ready")
+	return answer(w, http.StatusOK, "ready")
 }
 
-// answer writes a line of text that no cache keeps.
-func answer(w http.ResponseWriter, code int, text string) {
+// answer writes a line of text.
+func answer(w http.ResponseWriter, code int, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, text+"\n") // the client left: nothing to do about it
+	return nil
 }
-
-// stdLog gives promhttp's errors to zap.
-type stdLog struct{ log *zap.Logger }
-
-// Println is what promhttp calls.
-func (l stdLog) Println(v ...any) { l.log.Warn("metrics", zap.String("err", fmt.Sprint(v...))) }

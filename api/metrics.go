@@ -46,11 +46,23 @@ type Metrics struct {
 	bargeIn   *prometheus.HistogramVec
 	falseCuts prometheus.Counter
 	errors    *prometheus.CounterVec
+	stages    *prometheus.HistogramVec
 
-	codecs, causes, rules, reasons, kinds *bounded
+	dialled   prometheus.Counter
+	unreached *prometheus.CounterVec
+	guarded   *prometheus.CounterVec
+	transfers *prometheus.CounterVec
+	insecure  *prometheus.CounterVec
+	requests  *prometheus.CounterVec
+	streams   prometheus.Gauge
+
+	codecs, causes, rules, reasons, kinds, parts, guards *bounded
 }
 
-var _ call.Observer = (*Metrics)(nil)
+var (
+	_ call.Observer        = (*Metrics)(nil)
+	_ call.FailureObserver = (*Metrics)(nil)
+)
 
 // NewMetrics makes the figures, with what src tells among them.
 func NewMetrics(src Sources) *Metrics {
@@ -97,18 +109,37 @@ func NewMetrics(src Sources) *Metrics {
 		}, []string{"reason"}),
 		falseCuts: counter("false_barge_ins_total", "Interruptions that proved false; the agent went on."),
 		errors:    counters("agent_errors_total", "Failures in conversations, by the part that failed.", "kind"),
+		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "stage_seconds", Help: "How long a part of the work on a reply took.",
+			Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10},
+		}, []string{"stage"}),
 
-		codecs: newBounded(), causes: newBounded(), rules: newBounded(), reasons: newBounded(), kinds: newBounded(),
+		dialled:   counter("outbound_calls_total", "Calls placed."),
+		unreached: counters("outbound_failures_total", "Calls placed that were not answered, by SIP status, 0 for none, and cause.", "code", "cause"),
+		guarded:   counters("outbound_refused_total", "Requests to place or transfer a call that were refused, by rule.", "rule"),
+		transfers: counters("transfers_total", "Transfers that are over, by result.", "result"),
+		insecure:  counters("srtp_dropped_packets_total", "Packets of callers dropped by SRTP, by why.", "reason"),
+		requests:  counters("api_requests_total", "HTTP requests answered, by operation and status.", "operation", "code"),
+		streams:   prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "api_streams", Help: "Streams of events that are open."}),
+
+		codecs: newBounded(), causes: newBounded(), rules: newBounded(), reasons: newBounded(), kinds: newBounded(), parts: newBounded(), guards: newBounded(),
 	}
 	for _, direction := range []string{"in", "out"} { // so that they are there before the first call
 		m.reports.WithLabelValues(direction)
 		m.mos.WithLabelValues(direction)
 	}
+	for _, reason := range []string{"forged", "replayed"} {
+		m.insecure.WithLabelValues(reason)
+	}
+	for _, result := range []string{"transferred", "failed"} {
+		m.transfers.WithLabelValues(result)
+	}
 	m.registry.MustRegister(
 		m.started, m.ended, m.refused, m.setup, m.duration,
 		m.packets, m.lost, m.late, m.duplicate, m.strange, m.malformed, m.concealed, m.skipped, m.jitter,
 		m.reports, m.peerLost, m.peerJit, m.roundTrip, m.mos, m.speech,
-		m.turns, m.digits, m.latency, m.bargeIn, m.falseCuts, m.errors,
+		m.turns, m.digits, m.latency, m.bargeIn, m.falseCuts, m.errors, m.stages,
+		m.dialled, m.unreached, m.guarded, m.transfers, m.insecure, m.requests, m.streams,
 		newSourceCollector(src),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -136,10 +167,17 @@ func (m *Metrics) CallEnded(r call.Record) {
 	m.concealed.Add(float64(s.ConcealedMS) / 1000)
 	m.skipped.Add(float64(s.SkippedSlots))
 	m.speech.Add(max(0, s.Speech).Seconds())
+	m.insecure.WithLabelValues("forged").Add(float64(s.Forged))
+	m.insecure.WithLabelValues("replayed").Add(float64(s.Replayed))
 	if s.PacketsIn > 1 {
 		m.jitter.Observe(s.Jitter.Seconds())
 	}
 	m.callReported(s)
+}
+
+// CallFailed counts a call that was placed and not answered.
+func (m *Metrics) CallFailed(r call.Record) {
+	m.unreached.WithLabelValues(statusLabel(r.Code, 0), m.causes.value(r.Cause)).Inc()
 }
 
 // callReported counts what RTCP said of a call.
@@ -161,11 +199,25 @@ func (m *Metrics) callReported(s call.Stats) {
 
 // CallRefused counts an INVITE that was refused.
 func (m *Metrics) CallRefused(code int, rule string) {
-	status := "other"
-	if code >= 300 && code < 700 {
-		status = strconv.Itoa(code)
+	m.refused.WithLabelValues(statusLabel(code, 300), m.rules.value(rule)).Inc()
+}
+
+// statusLabel is a SIP status from least on as a label's value.
+func statusLabel(code, least int) string {
+	if code >= least && code < 700 {
+		return strconv.Itoa(code)
 	}
-	m.refused.WithLabelValues(status, m.rules.value(rule)).Inc()
+	return "other"
+}
+
+// dialRefused counts a request to place or transfer a call that was refused.
+func (m *Metrics) dialRefused(rule string) {
+	m.guarded.WithLabelValues(m.guards.value(rule)).Inc()
+}
+
+// answered counts a request over HTTP.
+func (m *Metrics) answered(operation string, status int) {
+	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
 }
 
 // CallEvent counts what happens in conversations.
@@ -185,8 +237,24 @@ func (m *Metrics) CallEvent(_ string, e agent.Event) {
 		m.falseCuts.Inc()
 	case agent.EventError:
 		m.errors.WithLabelValues(m.kinds.value(kind(e.Reason))).Inc()
+	case agent.EventConnection:
+		m.connection(e)
+	case agent.EventTiming:
+		m.stages.WithLabelValues(m.parts.value(e.Reason)).Observe(max(0, e.Latency).Seconds())
 	case agent.EventUserStarted, agent.EventTranscript, agent.EventAgentText,
-		agent.EventAgentStopped, agent.EventAction, agent.EventState:
+		agent.EventAgentStopped, agent.EventAction, agent.EventState, agent.EventRecording, agent.EventLagged:
+	}
+}
+
+// connection counts what became of calls that were placed, and of transfers.
+func (m *Metrics) connection(e agent.Event) {
+	switch e.Reason {
+	case agent.ConnectionDialling:
+		m.dialled.Inc()
+	case agent.ConnectionTransferred:
+		m.transfers.WithLabelValues("transferred").Inc()
+	case agent.ConnectionTransferFailed:
+		m.transfers.WithLabelValues("failed").Inc()
 	}
 }
 

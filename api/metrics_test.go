@@ -19,12 +19,12 @@ import (
 // scrape gives the text of /metrics.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
-	s, err := New(Config{}, func() error { return nil }, m, nil)
+	s, err := New(DefaultConfig(), Parts{Ready: func() error { return nil }, Metrics: m})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	s.Handler().ServeHTTP(w, request("GET", "/metrics", "", ""))
 	if w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}

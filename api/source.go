@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/call"
 )
 
 // Sources tell figures that others keep. Each function may be nil, is asked at
@@ -20,6 +22,10 @@ type Sources struct {
 	Signalling func() Signalling
 	// Trunks are the registrations at trunks, by name.
 	Trunks func() []Trunk
+	// TrunkLoads are the calls of each trunk, and how many it may have.
+	TrunkLoads func() []call.TrunkLoad
+	// Sound are the gateway's own delays and its recordings.
+	Sound func() call.SoundStats
 }
 
 // Wheel are the figures of what moves the packets.
@@ -90,6 +96,17 @@ func newSourceCollector(src Sources) *sourceCollector {
 
 		{"trunk_registered", "1 while a trunk's registration stands, else 0.", []string{"trunk"}},
 		{"trunk_registration_failures_total", "Attempts to register that failed.", []string{"trunk"}},
+		{"trunk_calls_active", "Calls of a trunk that are up or being set up, of both directions.", []string{"trunk"}},
+		{"trunk_calls_limit", "Calls that a trunk may have at once; not there without a limit.", []string{"trunk"}},
+
+		{"hear_delay_seconds", "From a packet's arrival until its sound is given to the agent.", nil},
+		{"say_delay_seconds", "From the agent's first sample until its packet goes out.", nil},
+		{"stop_delay_seconds", "From the stop of the agent's speech until the first packet of silence.", nil},
+		{"agent_speech_dropped_seconds_total", "Speech of agents that a stall made too late to be sent.", nil},
+		{"recordings_active", "Calls that are being recorded.", nil},
+		{"recordings_total", "Recordings begun.", nil},
+		{"recording_failures_total", "Recordings that an error ended early.", nil},
+		{"recording_dropped_packets_total", "Packets that are silence in their recording because the disk was slow.", nil},
 	} {
 		c.descs[d.name] = prometheus.NewDesc(namespace+"_"+d.name, d.help, d.label, nil)
 	}
@@ -127,6 +144,28 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 	if c.src.Trunks != nil {
 		c.trunks(ch, c.src.Trunks())
 	}
+	if c.src.TrunkLoads != nil {
+		for _, t := range c.src.TrunkLoads() {
+			c.gauge(ch, "trunk_calls_active", t.Active, t.Name)
+			if t.Limit > 0 {
+				c.gauge(ch, "trunk_calls_limit", t.Limit, t.Name)
+			}
+		}
+	}
+	if c.src.Sound != nil {
+		c.sound(ch, c.src.Sound())
+	}
+}
+
+func (c *sourceCollector) sound(ch chan<- prometheus.Metric, s call.SoundStats) {
+	c.histogram(ch, "hear_delay_seconds", s.Delays.Hear.Bounds, s.Delays.Hear.Counts, s.Delays.Hear.Sum)
+	c.histogram(ch, "say_delay_seconds", s.Delays.Say.Bounds, s.Delays.Say.Counts, s.Delays.Say.Sum)
+	c.histogram(ch, "stop_delay_seconds", s.Delays.Stop.Bounds, s.Delays.Stop.Counts, s.Delays.Stop.Sum)
+	ch <- prometheus.MustNewConstMetric(c.descs["agent_speech_dropped_seconds_total"], prometheus.CounterValue, s.SpeechDropped.Seconds())
+	c.gauge(ch, "recordings_active", s.Recording.Active)
+	c.count(ch, "recordings_total", s.Recording.Files)
+	c.count(ch, "recording_failures_total", s.Recording.Failed)
+	c.count(ch, "recording_dropped_packets_total", s.Recording.DroppedBlocks)
 }
 
 func (c *sourceCollector) wheel(ch chan<- prometheus.Metric, w Wheel) {
@@ -140,17 +179,23 @@ func (c *sourceCollector) wheel(ch chan<- prometheus.Metric, w Wheel) {
 		c.gauge(ch, "rtp_ports", w.Quarantined, "quarantined")
 		c.gauge(ch, "rtp_ports", max(0, w.Total-w.InUse-w.Quarantined), "free")
 	}
-	if len(w.Counts) != len(w.Bounds)+1 {
+	c.histogram(ch, "wheel_lateness_seconds", w.Bounds, w.Counts, w.Sum)
+}
+
+// histogram gives counts of durations, each bucket by itself, of which the last has
+// no bound; without buckets it gives nothing.
+func (c *sourceCollector) histogram(ch chan<- prometheus.Metric, name string, bounds []time.Duration, counts []uint64, sum time.Duration) {
+	if len(counts) != len(bounds)+1 {
 		return
 	}
 	var total uint64
-	buckets := make(map[float64]uint64, len(w.Bounds))
-	for i, bound := range w.Bounds { // Prometheus counts upwards
-		total += w.Counts[i]
+	buckets := make(map[float64]uint64, len(bounds))
+	for i, bound := range bounds { // Prometheus counts upwards
+		total += counts[i]
 		buckets[bound.Seconds()] = total
 	}
-	total += w.Counts[len(w.Bounds)]
-	ch <- prometheus.MustNewConstHistogram(c.descs["wheel_lateness_seconds"], total, w.Sum.Seconds(), buckets)
+	total += counts[len(bounds)]
+	ch <- prometheus.MustNewConstHistogram(c.descs[name], total, sum.Seconds(), buckets)
 }
 
 func (c *sourceCollector) signalling(ch chan<- prometheus.Metric, s Signalling) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -43,15 +42,14 @@ type Trunk struct {
 	Failures uint64 `json:"failures"`
 }
 
-// trunks lists the registrations.
-func (s *Server) trunks(w http.ResponseWriter, _ *http.Request) {
+// trunks is GET /trunks.
+func (s *Server) trunks(w http.ResponseWriter, _ *http.Request, _ client) error {
 	list := []Trunk{} // an empty list, not null
-	if s.metrics.trunks != nil {
-		list = append(list, s.metrics.trunks()...)
+	if s.parts.Metrics.trunks != nil {
+		list = append(list, s.parts.Metrics.trunks()...)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(list) // the client left: nothing to do about it
+	give(w, http.StatusOK, list)
+	return nil
 }
 
 func (c *sourceCollector) trunks(ch chan<- prometheus.Metric, list []Trunk) {

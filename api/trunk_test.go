@@ -23,12 +23,12 @@ func TestTrunks(t *testing.T) {
 		}, `[{"name":"carrier","state":"registered","registrar":"192.0.2.1:5060","since":"2026-01-02T03:04:05Z","expires":"2026-01-02T04:04:05Z","next":"2026-01-02T03:05:05Z","code":200,"failures":0},` +
 			`{"name":"pbx","state":"failed","code":403,"last_error":"sip: registrar answered 403","failures":3}]`},
 	} {
-		s, err := New(Config{}, func() error { return nil }, NewMetrics(Sources{Trunks: c.source}), nil)
+		s, err := New(DefaultConfig(), Parts{Ready: func() error { return nil }, Metrics: NewMetrics(Sources{Trunks: c.source})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/trunks", nil))
+		s.Handler().ServeHTTP(w, request("GET", "/trunks", "", ""))
 		if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != c.want+"\n" || !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%d %q\n got %s\nwant %s", w.Code, w.Header(), w.Body, c.want)
 		}

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -157,21 +158,36 @@ func served(t *testing.T) []string {
 		Signalling: func() api.Signalling {
 			return api.Signalling{Requests: map[string]uint64{"INVITE": 1}, Responses: map[int]uint64{200: 1}}
 		},
-		Trunks: func() []api.Trunk { return []api.Trunk{{Name: "carrier"}} },
+		Trunks:     func() []api.Trunk { return []api.Trunk{{Name: "carrier"}} },
+		TrunkLoads: func() []call.TrunkLoad { return []call.TrunkLoad{{Name: "carrier", Limit: 1}} },
+		Sound: func() call.SoundStats {
+			d := call.Delay{Bounds: []time.Duration{time.Millisecond}, Counts: []uint64{0, 0}}
+			return call.SoundStats{Delays: call.Delays{Hear: d, Say: d, Stop: d}}
+		},
 	})
 	m.CallStarted(call.Started{})
 	m.CallEnded(call.Record{})
 	m.CallRefused(503, "max_calls")
 	m.CallEvent("", agent.Event{Type: agent.EventBargeIn})
 	m.CallEvent("", agent.Event{Type: agent.EventError})
-	s, err := api.New(api.DefaultConfig(), func() error { return nil }, m, nil)
+	m.CallEvent("", agent.Event{Type: agent.EventTiming})
+	m.CallFailed(call.Record{})
+	s, err := api.New(api.DefaultConfig(), api.Parts{Ready: func() error { return nil }, Metrics: m, Calls: unlisted{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	get := func(method, path string) string {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(`{"to":"1"}`))
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Content-Type", "application/json")
+		s.Handler().ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	get(http.MethodPost, "/calls") // refused, and counted
+	text := get(http.MethodGet, "/metrics")
 	var out []string
-	for _, found := range described.FindAllStringSubmatch(w.Body.String(), -1) {
+	for _, found := range described.FindAllStringSubmatch(text, -1) {
 		out = append(out, found[1])
 	}
 	if len(out) < 30 {
@@ -179,6 +195,15 @@ func served(t *testing.T) []string {
 	}
 	return out
 }
+
+// unlisted are calls of which none can be placed.
+type unlisted struct{ anyCalls }
+
+// anyCalls has another name than its method.
+type anyCalls interface{ api.Calls }
+
+// Dial implements api.Calls.
+func (unlisted) Dial(context.Context, call.Outgoing) (string, error) { return "", call.ErrDraining }
 
 // operating.md lists every type of event and every cause of a call's end.
 func TestEvents(t *testing.T) {

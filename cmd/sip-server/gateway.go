@@ -36,6 +36,8 @@ type gateway struct {
 	api   *api.Server
 	lines []*sip.Registration // at the trunks
 	undo  []func()            // releases what was built, last first
+	// verify checks tokens; nil when none counts.
+	verify func(token string) (identity.Claims, error)
 }
 
 // newGateway builds the parts and binds their addresses. When it returns an error
@@ -101,7 +103,7 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 		return nil, err
 	}
 	g.calls.Use(g.sip)
-	if g.api, err = api.New(cfg.APIConfig(), g.ready, metrics, log); err != nil {
+	if g.api, err = api.New(cfg.APIConfig(), g.apiParts(metrics, tokens)); err != nil {
 		return nil, err
 	}
 	return g, g.bind()
@@ -123,6 +125,7 @@ func (g *gateway) identities() (*identity.Resolver, error) {
 		return nil, g.cfg.Complain("identity.token", err)
 	}
 	g.undo = append(g.undo, verifier.Close)
+	g.verify = verifier.Verify
 	return who.With(verifier), nil
 }
 
@@ -137,6 +140,15 @@ func (g *gateway) minter() (call.Minter, error) {
 		return nil, g.cfg.Complain("identity.sign", err)
 	}
 	return signer, nil
+}
+
+// apiParts are what the HTTP side is plugged together from. tokens may be nil.
+func (g *gateway) apiParts(metrics *api.Metrics, tokens call.Minter) api.Parts {
+	p := api.Parts{Ready: g.ready, Metrics: metrics, Calls: g.calls, Verify: g.verify, Log: g.log}
+	if tokens != nil {
+		p.Mint, p.TokenTTL = tokens.Mint, g.cfg.SignerConfig().TTL
+	}
+	return p
 }
 
 // bind binds the addresses of SIP and HTTP.
@@ -216,7 +228,9 @@ func (g *gateway) sources() api.Sources {
 				Dialogs: s.Dialogs, Transactions: s.Transactions, Connections: s.Connections,
 			}
 		},
-		Trunks: g.trunks,
+		Trunks:     g.trunks,
+		TrunkLoads: func() []call.TrunkLoad { return g.calls.TrunkLoads() },
+		Sound:      func() call.SoundStats { return g.calls.SoundStats() },
 	}
 }
 
