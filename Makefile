@@ -50,6 +50,7 @@ demo: build weights ## a real call over loopback, shown in out/call.html
 test: ## everything CI runs
 	@mkdir -p out && : >$(SKIPPED)
 	@deploy/install-deps.sh build demo test
+	@deploy/browser-phone.sh || echo "chromium: the phone for browsers could not be built" >>$(SKIPPED)
 	@$(MAKE) weights || echo "silero: the weights could not be fetched" >>$(SKIPPED)
 	$(MAKE) lint
 	$(MAKE) build nocgo
@@ -86,7 +87,10 @@ bench-calls: build ## Parley beside its peer in one run; prints the tables and t
 	@deploy/install-deps.sh test
 	cd bench && $(GO) run ./calls
 
+bench-audio: ## what an agent hears over bad lines, beside other receivers; prints the table and the bars
+	cd bench && $(GO) run ./audio
+
 clean: ## remove what was built
 	rm -rf bin out
 
-.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls clean
+.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls bench-audio clean

@@ -102,6 +102,15 @@ func (g *Gateway) end() {
 	}
 }
 
+// hangUp ends all calls as an operator does.
+func (g *Gateway) hangUp() {
+	for _, c := range g.calls.Calls() {
+		if err := g.calls.HangUp(c.ID, "test"); err != nil {
+			g.t.Error(err)
+		}
+	}
+}
+
 // URI is the gateway's SIP URI for a user.
 func (g *Gateway) URI(user string) string { return "sip:" + user + "@" + g.Host }
 
