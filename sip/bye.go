@@ -14,8 +14,12 @@ import (
 // with anything, or with ErrByeTimeout after 64*T1, or with the error of ctx. When
 // ctx ends before the ACK came, BYE is sent then, and sent again as usual after
 // Bye has returned. It returns nil when the call was over already, but ErrShutdown
-// when it was the server's stop that ended it. More calls wait for the first.
+// when it was the server's stop that ended it. More calls wait for the first. A call
+// that is not answered yet is not ended so: ErrEarly.
 func (d *Dialog) Bye(ctx context.Context, reason Reason) error {
+	if d.early() {
+		return ErrEarly
+	}
 	d.mu.Lock()
 	if d.byeDone != nil {
 		d.mu.Unlock()
