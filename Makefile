@@ -22,8 +22,8 @@ FLOORS   := call=80,rtp=80,sip=80,agent=80
 SKIPPED  := out/skipped.txt
 # What is about time runs by itself and without the race detector; the whole
 # gateway (e2e) runs both ways.
-SUITES   := ./test/e2e/... ./test/peers/... ./test/sipp/...
-UNITS     = $$($(GO) list ./... | grep -v -E '/test/(e2e|peers|sipp)(/|$$)')
+SUITES   := ./test/e2e/... ./test/peers/... ./test/sipp/... ./test/attack/...
+UNITS     = $$($(GO) list ./... | grep -v -E '/test/(e2e|peers|sipp|attack)(/|$$)')
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
