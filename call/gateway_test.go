@@ -276,16 +276,24 @@ func newWatcher() *watcher {
 	return &watcher{started: make(chan Started, 1000), ended: make(chan Record, 1000), failed: make(chan Record, 1000), refused: make(chan string, 1000), events: make(chan agent.Event, 1000)}
 }
 
-func (w *watcher) CallStarted(s Started) { w.started <- s }
+// offer is for tests of more calls than anybody looks at one by one.
+func offer[T any](c chan T, v T) {
+	select {
+	case c <- v:
+	default:
+	}
+}
+
+func (w *watcher) CallStarted(s Started) { offer(w.started, s) }
 func (w *watcher) CallEnded(r Record) {
 	if w.panics.Load() {
 		panic("observer")
 	}
-	w.ended <- r
+	offer(w.ended, r)
 }
-func (w *watcher) CallFailed(r Record)               { w.failed <- r }
-func (w *watcher) CallRefused(code int, rule string) { w.refused <- fmt.Sprint(code, " ", rule) }
-func (w *watcher) CallEvent(_ string, e agent.Event) { w.events <- e }
+func (w *watcher) CallFailed(r Record)               { offer(w.failed, r) }
+func (w *watcher) CallRefused(code int, rule string) { offer(w.refused, fmt.Sprint(code, " ", rule)) }
+func (w *watcher) CallEvent(_ string, e agent.Event) { offer(w.events, e) }
 func (w *watcher) awaitEnd(t *testing.T) (r Record)  { t.Helper(); return await(t, w.ended, "record") }
 func (w *watcher) awaitRefusal(t *testing.T) (s string) {
 	t.Helper()

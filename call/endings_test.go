@@ -1,0 +1,267 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/agent"
+	"parley/rtp"
+	"parley/sip"
+	"parley/test/phone"
+)
+
+// howMany is a number of calls, less with -short.
+func howMany(t *testing.T, n int) int {
+	t.Helper()
+	if v, err := strconv.Atoi(os.Getenv("PARLEY_CALLS")); err == nil {
+		return v
+	}
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+func TestBothSidesHangUpAtOnce(t *testing.T) { // BR-174
+	total := howMany(t, 1000)
+	g := startGateway(t, func(c *Config, s *sip.Config) { c.MaxCalls, s.T1 = 100, 100*time.Millisecond })
+	g.agent.does(func(ctx context.Context, s *fakeSession) error {
+		timer := time.NewTimer(30*time.Millisecond + time.Duration(rand.IntN(10))*time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil // hangs up
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	p := ringUp(t, phone.Config{Number: "+14155550100", T1: 100 * time.Millisecond})
+	var all sync.WaitGroup
+	gate := make(chan struct{}, 16)
+	for i := range total {
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			if i%10 == 0 { // taken back 0 to 5 ms after the INVITE
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(5000))*time.Microsecond)
+				defer cancel()
+				if c, err := p.Dial(ctx, g.uri); err == nil {
+					_ = c.Hangup(context.Background())
+				}
+				return
+			}
+			c, err := p.Dial(context.Background(), g.uri)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i%3 == 0 { // a fresh SSRC from the same port at the same moment
+				go func() { _ = c.MovePort(context.Background()) }()
+			}
+			time.Sleep(25*time.Millisecond + time.Duration(rand.IntN(10))*time.Millisecond)
+			if err := c.Hangup(context.Background()); err != nil {
+				t.Errorf("BYE: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	settled(t, g)
+	causes := map[string]int{}
+	for len(g.seen.ended) > 0 {
+		causes[(<-g.seen.ended).Cause]++
+	}
+	if causes[CauseAgentHungUp] == 0 || causes[CauseCallerHungUp] == 0 || causes[CauseFault] > 0 {
+		t.Errorf("causes %v: want both sides to have been first now and then, and no fault", causes)
+	}
+}
+
+// settled waits until no call is left, and no port but those in quarantine.
+func settled(t *testing.T, g *gateway) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); g.Active() > 0 || g.wheel.Stats().Sessions > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d calls and %d sessions are left: %+v", g.Active(), g.wheel.Stats().Sessions, g.Calls())
+		}
+	}
+}
+
+func TestManyCallsLeaveNoDialog(t *testing.T) { // BR-175
+	total := howMany(t, 2000)
+	// Entries live for 64*T1 after the end.
+	g := startGateway(t, func(_ *Config, s *sip.Config) { s.T1 = 5 * time.Millisecond })
+	g.agent.does(func(context.Context, *fakeSession) error { return nil })
+	p := ringUp(t, phone.Config{Number: "+14155550100"})
+	var all sync.WaitGroup
+	gate := make(chan struct{}, 16)
+	for range total {
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			c, err := p.Dial(context.Background(), g.uri)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := c.WaitEnd(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	settled(t, g)
+	g.mu.Lock()
+	calls, ended := len(g.calls), len(g.ended)
+	g.mu.Unlock()
+	if calls != 0 || ended > maxEnded {
+		t.Errorf("%d calls and %d that ended are kept", calls, ended)
+	}
+	for limit := time.Now().Add(5 * time.Second); g.sip.Stats().Dialogs > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d dialogs are left", g.sip.Stats().Dialogs)
+		}
+	}
+	g.agent.does(nil)
+	c := dial(t, p, g.uri) // one more has all that a call has
+	if err := c.Hold(within(t)); err != nil {
+		t.Error(err)
+	}
+	if err := c.Hangup(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnansweredCallsLeaveNothing(t *testing.T) { // BR-177
+	rounds, each := 5, howMany(t, 300)
+	g := startGateway(t, func(_ *Config, s *sip.Config) { s.T1 = 5 * time.Millisecond })
+	g.agent.opens(func(ctx context.Context, _ agent.Call) error { // slow: the caller gives up meanwhile
+		if rand.IntN(10) < 7 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	})
+	p := ringUp(t, phone.Config{Number: "+14155550100", T1: 5 * time.Millisecond})
+	heap := func() float64 {
+		for range 2 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / 1e6
+	}
+	var seen []float64
+	for range rounds {
+		var all sync.WaitGroup
+		gate := make(chan struct{}, 16)
+		for range each {
+			gate <- struct{}{}
+			all.Go(func() {
+				defer func() { <-gate }()
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+				defer cancel()
+				if c, err := p.Dial(ctx, g.uri); err == nil {
+					_ = c.Hangup(context.Background())
+				}
+			})
+		}
+		all.Wait()
+		settled(t, g)
+		g.agent.mu.Lock()
+		g.agent.sessions = nil
+		g.agent.mu.Unlock()
+		for limit := time.Now().Add(5 * time.Second); g.sip.Stats().Dialogs > 0 && time.Now().Before(limit); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		seen = append(seen, heap())
+	}
+	// The phone keeps its messages for the capture: what grows without an end in the
+	// gateway would show beside that.
+	perCall := (seen[rounds-1] - seen[1]) / float64((rounds-2)*each) * 1000
+	t.Logf("heap after each round of %d calls: %.1f MB; %.1f kB a call", each, seen, perCall)
+	if perCall > 40 {
+		t.Errorf("%.1f kB stay behind for each call", perCall)
+	}
+}
+
+func TestWhenThePortsAreTaken(t *testing.T) { // BR-178
+	p := ringUp(t, phone.Config{Number: "+12125550123"})
+	answered := p.AnswerAll()
+	const pairs = 5
+	rc := rtp.DefaultConfig()
+	rc.Addr = netip.MustParseAddr("127.0.0.1")
+	rc.PortMin, rc.PortMax = 41001, 41001+2*pairs // an odd start
+	rc.Quarantine = 200 * time.Millisecond
+	g := startGatewayOf(t, nil, func(parts *Parts) {
+		w, err := rtp.NewWheel(rc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts.Wheel, parts.Trunks = w, []Trunk{trunkTo(p)}
+		t.Cleanup(func() { _ = w.Close() })
+	})
+	caller := ringUp(t, phone.Config{Number: "+14155550100"})
+	var in []*phone.Call
+	var ids []string
+	refused := 0
+	for i := range 12 {
+		if i%2 == 0 {
+			id, err := g.Dial(within(t), Outgoing{To: fmt.Sprintf("+12125550%03d", i)})
+			switch {
+			case err == nil:
+				ids = append(ids, id)
+				await(t, answered, "call")
+			case errors.Is(err, ErrLimit) && errors.Is(err, rtp.ErrNoPort): // at once, not after it was accepted
+				refused++
+			default:
+				t.Error(err)
+			}
+			continue
+		}
+		c, err := caller.Dial(within(t), g.uri)
+		var status *phone.StatusError
+		switch {
+		case err == nil:
+			in = append(in, c)
+		case errors.As(err, &status) && status.Code == 503 && status.Response.Get("Retry-After") != "":
+			refused++
+			if got := g.seen.awaitRefusal(t); got != "503 no_port" {
+				t.Errorf("refused with %q", got)
+			}
+		default:
+			t.Error(err)
+		}
+	}
+	if up := len(in) + len(ids); up != pairs || refused != 12-pairs {
+		t.Errorf("%d calls are up and %d were refused; there are %d pairs of ports", up, refused, pairs)
+	}
+	for _, c := range in {
+		if err := c.Hangup(within(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range ids {
+		if err := g.HangUp(id, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	for limit := within(t); ; time.Sleep(20 * time.Millisecond) { // after the quarantine they are free
+		c, err := caller.Dial(within(t), g.uri)
+		if err == nil {
+			if err := c.Hangup(within(t)); err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if limit.Err() != nil {
+			t.Fatal("no port came free")
+		}
+	}
+}
