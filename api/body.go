@@ -56,6 +56,7 @@ func parseBody(body []byte, v any) error {
 		return notJSON("The body is not UTF-8.")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber() // whether it fits is a question for the field
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return notJSON("The body is not a JSON object.")
 	}

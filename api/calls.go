@@ -267,7 +267,7 @@ func (o order) outgoing() (out call.Outgoing, err error) {
 	if out.RingTimeout, err = ringTime("ring_timeout_seconds", o.RingTimeout); err != nil {
 		return out, err
 	}
-	if out.ResourceID, err = line("resource_id", o.ResourceID, maxResource); err != nil {
+	if out.ResourceID, err = person("resource_id", o.ResourceID, false); err != nil {
 		return out, err
 	}
 	out.Context, err = notes("context", o.Context)

@@ -100,6 +100,17 @@ func line(field, s string, limit int) (string, error) {
 	return identity.CleanText(s, limit), nil
 }
 
+// person checks a resource_id, which may be left out unless it must be there.
+func person(field, s string, must bool) (string, error) {
+	if s == "" && !must {
+		return "", nil
+	}
+	if id, ok := identity.SafeID(s); !ok || id != s {
+		return "", wrongField(field, "It is missing, or not safe to stand for a person: 1 to 128 letters, digits and signs of \"+-._:@|=~\".", "Send such as +14155550123 or customer-17.")
+	}
+	return s, nil
+}
+
 // headers checks fields for an INVITE: X- ones, and when others is set also those
 // that a call which is placed may have.
 func headers(field string, in map[string]string, others bool) (map[string]string, error) {

@@ -65,11 +65,8 @@ func (s *Server) mintToken(w http.ResponseWriter, r *http.Request, c client) err
 // check checks the wish, cleans its texts, and gives the time that the token is to
 // live.
 func (b *wish) check(longest time.Duration) (ttl time.Duration, err error) {
-	if b.Subject, err = line("subject", b.Subject, maxResource); err != nil {
+	if b.Subject, err = person("subject", b.Subject, true); err != nil {
 		return 0, err
-	}
-	if id, ok := identity.SafeID(b.Subject); !ok || id != b.Subject {
-		return 0, wrongField("subject", "It is missing, or no resource_id: what is safe to use as a key.", "Send such as +14155550123 or user-17.")
 	}
 	if b.Audience, err = line("audience", b.Audience, maxResource); err != nil {
 		return 0, err
