@@ -363,7 +363,7 @@ func TestTerminals(t *testing.T) {
 		t.Error(s)
 	}
 	release()
-	if hints := dialHints(nil, "", netip.Addr{}); len(hints) != 0 {
+	if hints := dialHints(nil, nil, netip.Addr{}); len(hints) != 0 {
 		t.Error(hints)
 	}
 	if exit(3).Error() != "exit status 3" {

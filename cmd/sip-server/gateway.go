@@ -26,16 +26,17 @@ const (
 
 // gateway is all parts of the server, plugged together.
 type gateway struct {
-	cfg   *config.Config
-	log   *zap.Logger
-	phase atomic.Int32
-	parts *plugs
-	wheel *rtp.Wheel
-	calls *call.Server
-	sip   *sip.Server
-	api   *api.Server
-	lines []*sip.Registration // at the trunks
-	undo  []func()            // releases what was built, last first
+	cfg        *config.Config
+	log        *zap.Logger
+	phase      atomic.Int32
+	parts      *plugs
+	wheel      *rtp.Wheel
+	calls      *call.Server
+	sip        *sip.Server
+	api        *api.Server
+	lines      []*sip.Registration // at the trunks
+	advertised []string            // of the listeners
+	undo       []func()            // releases what was built, last first
 	// verify checks tokens; nil when none counts.
 	verify func(token string) (identity.Claims, error)
 }
@@ -97,6 +98,9 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	signalling, err := cfg.SIPConfig()
 	if err != nil {
 		return nil, err
+	}
+	for _, l := range signalling.Listen {
+		g.advertised = append(g.advertised, l.Advertise)
 	}
 	signalling.Gate, signalling.Refused = gate, metrics.CallRefused
 	if g.sip, err = sip.NewServer(signalling, log); err != nil {

@@ -23,18 +23,22 @@ func localAddr() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// dialHints says what to dial in a softphone, one line per address.
-func dialHints(bound []sip.Bound, advertise string, local netip.Addr) []string {
+// dialHints says what to dial in a softphone, one line per address. advertised has the
+// names by which peers reach the addresses, in their order; empty: the address.
+func dialHints(bound []sip.Bound, advertised []string, local netip.Addr) []string {
 	type target struct{ host, transports string }
 	var targets []target
-	for _, b := range bound {
+	for i, b := range bound {
+		if b.Network == "ws" || b.Network == "wss" {
+			continue // for browsers
+		}
 		addr := b.Addr
 		if addr.Addr().IsUnspecified() {
 			addr = netip.AddrPortFrom(local, addr.Port())
 		}
 		host := addr.String()
-		if advertise != "" {
-			host = advertise
+		if i < len(advertised) && advertised[i] != "" {
+			host = advertised[i]
 		}
 		known := false
 		for i := range targets {

@@ -47,7 +47,7 @@ func (c serveCmd) Run(s *stage) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range dialHints(g.sip.Addrs(), cfg.SIP.Advertise, localAddr()) {
+	for _, line := range dialHints(g.sip.Addrs(), g.advertised, localAddr()) {
 		fmt.Fprintln(s.out, line)
 	}
 	return g.run(s.ctx, signals)

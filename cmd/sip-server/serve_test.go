@@ -266,14 +266,14 @@ func TestDialHints(t *testing.T) {
 	}
 	for _, c := range []struct {
 		bound     []sip.Bound
-		advertise string
+		advertise []string
 		want      string
 	}{
-		{[]sip.Bound{bound("udp", "0.0.0.0:5060"), bound("tcp", "0.0.0.0:5060")}, "", "Dial sip:hello@192.0.2.7:5060 in a softphone (udp, tcp)."},
-		{[]sip.Bound{bound("udp", "127.0.0.1:5070")}, "", "Dial sip:hello@127.0.0.1:5070 in a softphone (udp)."},
-		{[]sip.Bound{bound("udp", "[::1]:5060")}, "", "Dial sip:hello@[::1]:5060 in a softphone (udp)."},
-		{[]sip.Bound{bound("udp", "10.0.0.1:5060")}, "sip.example.com", "Dial sip:hello@sip.example.com in a softphone (udp)."},
-		{[]sip.Bound{bound("udp", "10.0.0.1:5060"), bound("tcp", "10.0.0.1:5061")}, "",
+		{[]sip.Bound{bound("udp", "0.0.0.0:5060"), bound("tcp", "0.0.0.0:5060"), bound("ws", "0.0.0.0:80")}, nil, "Dial sip:hello@192.0.2.7:5060 in a softphone (udp, tcp)."},
+		{[]sip.Bound{bound("udp", "127.0.0.1:5070")}, []string{""}, "Dial sip:hello@127.0.0.1:5070 in a softphone (udp)."},
+		{[]sip.Bound{bound("udp", "[::1]:5060")}, nil, "Dial sip:hello@[::1]:5060 in a softphone (udp)."},
+		{[]sip.Bound{bound("udp", "10.0.0.1:5060")}, []string{"sip.example.com"}, "Dial sip:hello@sip.example.com in a softphone (udp)."},
+		{[]sip.Bound{bound("udp", "10.0.0.1:5060"), bound("tcp", "10.0.0.1:5061")}, nil,
 			"Dial sip:hello@10.0.0.1:5060 in a softphone (udp).\nDial sip:hello@10.0.0.1:5061 in a softphone (tcp)."},
 	} {
 		if got := strings.Join(dialHints(c.bound, c.advertise, local), "\n"); got != c.want {
