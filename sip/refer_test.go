@@ -164,7 +164,7 @@ func TestNotifyBeforeTheAnswer(t *testing.T) {
 		t.Error(err)
 	}
 	result = refer(t.Context(), d, Refer{To: "sip:x@example.net"})
-	q = p.fresh("REFER")
+	p.fresh("REFER")
 	p.send(c.notify("terminated", "SIP/2.0 200 OK"))
 	p.expect("NOTIFY", 200)
 	if err := wait(t, result, "the outcome"); err != nil {

@@ -248,7 +248,6 @@ func TestReferralUnanswered(t *testing.T) {
 // replacing answers a first call and tells what a second one asks for.
 type replacing struct {
 	calls chan *Dialog
-	said  chan *RejectError
 	took  chan *Dialog
 }
 

@@ -15,7 +15,7 @@ import (
 //	        UPDATE with an offer  <──── either side ────>        v
 //	                                          200 without a description ──> ACK
 
-// ErrEarly: the call is not answered yet. Its session can be changed before only when
+// ErrEarly says that the call is not answered yet. Its session can be changed before only when
 // the peer has confirmed an answer (RFC 3311 section 5.1) and knows UPDATE; it is not
 // ended by BYE, and the peer is not asked to transfer it.
 var ErrEarly = errors.New("sip: the call is not answered yet")
