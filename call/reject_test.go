@@ -65,7 +65,7 @@ func TestEveryCauseHasItsWords(t *testing.T) {
 	}
 }
 
-func TestDigitsByInfo(t *testing.T) {
+func TestDigitsByInfo(t *testing.T) { // BR-114
 	cases := []struct {
 		kind, body string
 		want       byte // 0: refused

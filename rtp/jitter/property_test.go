@@ -178,3 +178,73 @@ func FuzzJitter(f *testing.F) {
 		}
 	})
 }
+
+// FuzzArrivalOrder sends a stream whose packets the fuzzer delays, drops and doubles,
+// one byte for each, and checks what must hold for any order of arrival: every
+// position is given once, in order, played or lost; nothing that waits is waited for
+// longer than Max; the figures add up; and once the line is good again packets pass
+// without waiting.
+func FuzzArrivalOrder(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0}, uint16(65530), uint32(1<<32-500), true)
+	f.Add([]byte{0, 9, 1, 255, 3, 130, 0, 0, 40, 4, 255, 255, 255, 2}, uint16(7), uint32(9), false)
+	f.Add([]byte{63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53}, uint16(65500), uint32(0), true)
+	f.Fuzz(func(t *testing.T, fate []byte, seq0 uint16, ts0 uint32, exact bool) {
+		fate = fate[:min(len(fate), 500)]
+		l := &timeline{t: t, seq0: seq0, ts0: ts0, played: map[int]bool{}}
+		type packet struct{ at, i int }
+		var sent []packet
+		n := len(fate) + 50
+		for i := range n {
+			late, lost, twice := 0, false, false
+			if i > 0 && i <= len(fate) {
+				b := fate[i-1]
+				late, lost, twice = int(b&63)*3, b == 255, b&64 != 0 // up to 189 ms
+			}
+			if lost {
+				continue
+			}
+			sent = append(sent, packet{20*i + late, i})
+			if twice {
+				sent = append(sent, packet{20*i + 2*late, i})
+			}
+		}
+		slices.SortStableFunc(sent, func(a, b packet) int { return a.at - b.at })
+		cfg := Config{ClockRate: 8000, Min: 20 * ms, Max: 100 * ms, Depth: 64}
+		if exact {
+			cfg.Duration = g711
+		}
+		b := New(cfg)
+		waits := map[int]int{} // since when packets wait
+		k, last := 0, 20*n+400
+		for at := 0; at <= last; at += 5 {
+			now := time.Duration(at) * ms
+			for ; k < len(sent) && sent[k].at <= at; k++ {
+				i := sent[k].i
+				p := binary.BigEndian.AppendUint32(nil, uint32(i))
+				passed := b.Push(now, seq0+uint16(i), ts0+uint32(i)*160, false, p)
+				if passed {
+					l.packet(p)
+				}
+				if i >= n-10 && !passed {
+					t.Fatalf("packet %d is held back though the line is good", i)
+				}
+				if _, known := waits[i]; !known {
+					waits[i] = at
+				}
+				l.pop(b, now)
+			}
+			l.pop(b, now)
+			for i, since := range waits {
+				if l.played[i] || l.begun && i < l.last {
+					delete(waits, i)
+				} else if at-since > 105 {
+					t.Fatalf("packet %d waits for %d ms", i, at-since)
+				}
+			}
+		}
+		st := b.Stats()
+		if l.last != n-1 || l.positions != n || int(st.Played+st.Lost) != n || int(st.Played+st.Late+st.Duplicate) != len(sent) || st.Resyncs != 0 {
+			t.Fatalf("ended at %d of %d with %d positions; %d packets arrived: %+v", l.last, n, l.positions, len(sent), st)
+		}
+	})
+}
