@@ -3,10 +3,10 @@
 //
 //	       every 5 ms, one goroutine for all calls
 //	┌──────────────────────────────────────────────────────────┐
-//	│ drain the socket ─> parse ─> latch ─> sequence ─> Packet │
+//	│ drain ─> open ─> parse ─> latch ─> sequence ─> Packet    │
 //	│ Turn                                                     │
-//	│ slot due?  Slot ─> header ─> sendto                      │
-//	│ report due?  SR or RR, SDES ─> sendto     (RTCP)         │
+//	│ slot due?  Slot ─> header ─> seal ─> sendto              │
+//	│ report due?  SR or RR, SDES ─> seal ─> sendto     (RTCP) │
 //	└──────────────────────────────────────────────────────────┘
 //
 // A Session is one UDP port with one stream in and one stream out. It has no
@@ -21,8 +21,10 @@
 // extension), 6 (RTCP: SR, RR, SDES CNAME, BYE), 8.2 and A.1, A.2, A.3, A.8
 // (validation, new sequence spaces);
 // RFC 3551 section 4.1 (marker); RFC 7362 (latching, with the cautions of its
-// section 5); RFC 5761 (RTCP on the RTP port) and RFC 5389 section 6 (telling STUN
-// from RTP); RFC 3611 section 4.7 (VoIP metrics); ITU-T G.107 (the MOS). The
+// section 5); RFC 5761 (RTCP on the RTP port) and RFC 7983 (telling STUN, DTLS and
+// RTP apart); RFC 3711, 6188 and 7714 (SRTP and SRTCP, with replay lists); RFC 5763
+// and 5764 (keys by DTLS); RFC 8445 (ICE, as a lite agent) and RFC 7675 (consent);
+// RFC 3611 section 4.7 (VoIP metrics); ITU-T G.107 (the MOS). The
 // sub-packages put packets back in order (jitter), read and write
 // telephone-events (dtmf) and give tests a network in memory (rtptest).
 package rtp
