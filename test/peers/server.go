@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,9 @@ type Server struct {
 	events string
 	// Host is "127.0.0.1:port", the same for UDP and TCP.
 	Host string
+	// Host6 is "[::1]:port" of a server that has IPv6, API "http://127.0.0.1:port" of
+	// one that has an API.
+	Host6, API string
 }
 
 // program is the server that all tests of the process use, built once.
@@ -54,6 +59,8 @@ type Settings struct {
 	// SIP, Call are lines for the sections of these names. LLM are those of [llm]
 	// and replace the echo. Rest are whole sections.
 	SIP, Call, LLM, Rest string
+	// API has it serve its HTTP API, IPv6 listen on ::1 too.
+	API, IPv6 bool
 }
 
 // StartServer runs the server on free ports of 127.0.0.1 until the test ends. The
@@ -66,6 +73,12 @@ func StartServer(t testing.TB, settings Settings) *Server {
 	}
 	dir := t.TempDir()
 	s := &Server{t: t, events: filepath.Join(dir, "events"), Host: fmt.Sprintf("127.0.0.1:%d", FreePort(t))}
+	if settings.API {
+		s.API = fmt.Sprintf("http://127.0.0.1:%d", FreePort(t))
+	}
+	if settings.IPv6 {
+		s.Host6 = strings.Replace(s.Host, "127.0.0.1", "[::1]", 1)
+	}
 	config := filepath.Join(dir, "sip-server.toml")
 	if err := os.WriteFile(config, []byte(s.config(settings)), 0o600); err != nil {
 		t.Fatal(err)
@@ -81,10 +94,52 @@ func (s *Server) config(set Settings) string {
 	if set.LLM == "" {
 		set.LLM = `provider = "echo"`
 	}
-	return fmt.Sprintf("[sip]\nlisten = [\"udp://%[1]s\", \"tcp://%[1]s\"]\n%[2]s\n"+
-		"[rtp]\naddress = \"127.0.0.1\"\nports = \"\"\n[call]\nevents_dir = %[3]q\n%[4]s\n"+
-		"[llm]\n%[5]s\n[api]\nlisten = \"\"\n[log]\nformat = \"json\"\n%[6]s\n",
-		s.Host, set.SIP, s.events, set.Call, set.LLM, set.Rest)
+	hosts, media := []string{s.Host}, "127.0.0.1"
+	if set.IPv6 {
+		hosts, media = append(hosts, s.Host6), "::"
+	}
+	var listen []string
+	for _, h := range hosts {
+		listen = append(listen, fmt.Sprintf("%q", "udp://"+h), fmt.Sprintf("%q", "tcp://"+h))
+	}
+	return fmt.Sprintf("[sip]\nlisten = [%s]\n%s\n[rtp]\naddress = %q\nports = \"\"\n[call]\nevents_dir = %q\n%s\n"+
+		"[llm]\n%s\n[api]\nlisten = %q\n[log]\nformat = \"json\"\n%s\n",
+		strings.Join(listen, ", "), set.SIP, media, s.events, set.Call, set.LLM, strings.TrimPrefix(s.API, "http://"), set.Rest)
+}
+
+// Ask sends a request to the API, with body as JSON unless it is nil, and reads the
+// answer's JSON into answer unless that is nil. It returns the status, 0 when there
+// was no answer.
+func (s *Server) Ask(ctx context.Context, method, path string, body, answer any) int {
+	s.t.Helper()
+	var text io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			s.t.Error(err)
+			return 0
+		}
+		text = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.API+path, text)
+	if err != nil {
+		s.t.Error(err)
+		return 0
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	if answer != nil && res.StatusCode < 300 {
+		if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+			s.t.Errorf("%s %s: %v", method, path, err)
+		}
+	}
+	return res.StatusCode
 }
 
 func (s *Server) answers() bool {
