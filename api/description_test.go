@@ -328,7 +328,7 @@ func TestEveryNameIsDescribed(t *testing.T) {
 	if got := enum("State", ""); !slices.Equal(got, states()) {
 		t.Errorf("states: %v", got)
 	}
-	if got := enum("Trunk", "/properties/state"); !slices.Equal(got, []string{TrunkRegistering, TrunkRegistered, TrunkFailed, TrunkClosed}) {
+	if got := enum("Trunk", "/properties/state"); !slices.Equal(got, []string{TrunkRegistering, TrunkRegistered, TrunkFailed, TrunkClosed, TrunkUnregistered}) {
 		t.Errorf("states of trunks: %v", got)
 	}
 	got := enum("Event", "/properties/type")

@@ -17,9 +17,12 @@ const (
 	TrunkFailed = "failed"
 	// TrunkClosed: the registration was taken back.
 	TrunkClosed = "closed"
+	// TrunkUnregistered: it is known by its address or its certificate, or calls only
+	// go out by it; there is no registration.
+	TrunkUnregistered = "unregistered"
 )
 
-// Trunk is a registration as it is now. It holds no secrets.
+// Trunk is a trunk, and its registration, as it is now. It holds no secrets.
 type Trunk struct {
 	// Name is the trunk's name in the configuration.
 	Name string `json:"name"`
@@ -54,6 +57,9 @@ func (s *Server) trunks(w http.ResponseWriter, _ *http.Request, _ client) error 
 
 func (c *sourceCollector) trunks(ch chan<- prometheus.Metric, list []Trunk) {
 	for _, t := range list {
+		if t.State == TrunkUnregistered {
+			continue // a 0 would look like a failure
+		}
 		up := 0
 		if t.State == TrunkRegistered {
 			up = 1

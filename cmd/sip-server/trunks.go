@@ -38,10 +38,22 @@ func (g *gateway) unregister(ctx context.Context) {
 	all.Wait()
 }
 
-// trunks are the registrations as they are now, in the order of the configuration.
+// trunks are the trunks and their registrations as they are now, in the order of the
+// configuration.
 func (g *gateway) trunks() []api.Trunk {
 	var out []api.Trunk
-	for _, r := range g.lines {
+	lines := g.lines
+	for _, configured := range g.cfg.Trunk {
+		if !configured.Register {
+			out = append(out, api.Trunk{Name: configured.Name, State: api.TrunkUnregistered})
+			continue
+		}
+		if len(lines) == 0 { // not begun
+			out = append(out, api.Trunk{Name: configured.Name, State: api.TrunkRegistering})
+			continue
+		}
+		r := lines[0]
+		lines = lines[1:]
 		st := r.State()
 		t := api.Trunk{Name: st.Trunk, State: api.TrunkRegistering, Registrar: st.Registrar, Code: st.Code, Failures: st.Failed, Next: st.Next}
 		if st.Err != nil {
