@@ -134,15 +134,22 @@ func (b *browser) SetReadDeadline(t time.Time) error {
 // shake does the browser's part of the handshake.
 func (b *browser) shake(client bool, profile dtls.SRTPProtectionProfile) error {
 	b.t.Helper()
-	c := &dtls.Config{
-		Certificates: []tls.Certificate{b.cert}, InsecureSkipVerify: true, ClientAuth: dtls.RequireAnyClientCert,
-		SRTPProtectionProfiles: []dtls.SRTPProtectionProfile{profile},
+	shared := []dtls.Option{
+		dtls.WithCertificates(b.cert), dtls.WithInsecureSkipVerify(true), dtls.WithSRTPProtectionProfiles(profile),
 	}
 	var err error
 	if client {
-		b.conn, err = dtls.Client(b, b.LocalAddr(), c)
+		var options []dtls.ClientOption
+		for _, o := range shared {
+			options = append(options, o)
+		}
+		b.conn, err = dtls.ClientWithOptions(b, b.LocalAddr(), options...)
 	} else {
-		b.conn, err = dtls.Server(b, b.LocalAddr(), c)
+		options := []dtls.ServerOption{dtls.WithClientAuth(dtls.RequireAnyClientCert)}
+		for _, o := range shared {
+			options = append(options, o)
+		}
+		b.conn, err = dtls.ServerWithOptions(b, b.LocalAddr(), options...)
 	}
 	if err != nil {
 		return err

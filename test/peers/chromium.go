@@ -62,9 +62,6 @@ type Chromium struct {
 // ChromiumEvent is something that the page told.
 type ChromiumEvent struct{ Event, Detail string }
 
-// chromiumRate is the rate in Hz of what Chromium heard.
-const chromiumRate = 16000
-
 // StartChromium opens the page, which dials target over the WebSocket at server.
 // microphone is a WAVE file; codec is a payload type to offer alone, or empty.
 func StartChromium(t testing.TB, server, target, user, microphone, codec string) *Chromium {
@@ -160,7 +157,7 @@ func (c *Chromium) Await(kind string, d time.Duration) string {
 // Do gives the page a command, such as {"press": "5"}.
 func (c *Chromium) Do(command map[string]any) { c.commands <- command }
 
-// Heard is what came in, at chromiumRate.
+// Heard is what came in, at 16 kHz.
 func (c *Chromium) Heard() []int16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,6 @@ type guard struct {
 
 	mu         sync.Mutex
 	seal, open *srtp.Context
-	begun      bool
 	failed     error
 	ready      chan struct{} // closed when both contexts are there
 	opened     int           // packets of the peer's that the keys opened
@@ -248,10 +247,9 @@ func (g *guard) meet(s *stream, a answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	wire := &wire{g: g, s: s, to: a.peer, past: deadline.New()}
-	conn, err := dtls.Client(wire, net.UDPAddrFromAddrPort(a.peer), &dtls.Config{
-		Certificates: []tls.Certificate{g.cert}, InsecureSkipVerify: true,
-		SRTPProtectionProfiles: []dtls.SRTPProtectionProfile{dtls.SRTPProtectionProfile(g.suite.profile)},
-	})
+	conn, err := dtls.ClientWithOptions(wire, net.UDPAddrFromAddrPort(a.peer), dtls.WithCertificates(g.cert),
+		dtls.WithInsecureSkipVerify(true), // the fingerprint is compared below
+		dtls.WithSRTPProtectionProfiles(dtls.SRTPProtectionProfile(g.suite.profile)))
 	if err == nil {
 		err = conn.HandshakeContext(ctx)
 	}
