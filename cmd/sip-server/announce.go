@@ -7,14 +7,10 @@ import (
 
 	"parley/agent/tts"
 	"parley/call"
-	"parley/media/wav"
 )
 
-// The bounds of an announcement: how long its voice may take, and how long it may be.
-const (
-	announcePatience = 20 * time.Second
-	announceSeconds  = 60
-)
+// announcePatience is how long the voice may take for an announcement.
+const announcePatience = 20 * time.Second
 
 // announcement is what callers are told before the agent speaks: of a file, or by
 // the voice of the top level's [tts].
@@ -23,14 +19,9 @@ func (p *plugs) announcement() (call.Announcement, error) {
 	var err error
 	switch r := p.cfg.Recording; {
 	case r.AnnounceFile != "":
-		var f wav.Format
-		if a.PCM, f, err = wav.ReadFile(r.AnnounceFile, announceSeconds*48000); err == nil && f.Channels != 1 {
-			err = fmt.Errorf("has %d channels, must have one", f.Channels)
-		}
-		if err != nil {
+		if a.PCM, a.Rate, err = prompt(r.AnnounceFile); err != nil {
 			return a, p.cfg.Complain("recording", fmt.Errorf("announce_file: %w", err))
 		}
-		a.Rate = f.Rate
 	case r.Announce != "":
 		voice, err := p.speaker("", p.cfg.TTS)
 		if err != nil {

@@ -258,3 +258,15 @@ func soundFile(format, path string, rate int) (call.SoundFile, error) {
 	}
 	return nil, fmt.Errorf("recording.format: no format %q", format)
 }
+
+// maxPrompt bounds what is read of a sound for callers: a minute at 48 kHz.
+const maxPrompt = 60 * 48000
+
+// prompt reads a sound that is played to callers, and its rate in Hz.
+func prompt(file string) (pcm []int16, rate int, err error) {
+	pcm, f, err := wav.ReadFile(file, maxPrompt)
+	if err == nil && f.Channels != 1 {
+		err = fmt.Errorf("has %d channels, must have one", f.Channels)
+	}
+	return pcm, f.Rate, err
+}
