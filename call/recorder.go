@@ -80,7 +80,7 @@ func (c RecordingConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ErrNoRecording: recordings are off by configuration, or the call is not up.
+// ErrNoRecording means that recordings are off by configuration, or the call is not up.
 var ErrNoRecording = errors.New("call: calls are not recorded")
 
 // Recorder turns the recording of one call on and off while it is up.

@@ -54,9 +54,6 @@ func (p *pages) add(packet []byte) {
 	p.b = append(p.b, packet...)
 }
 
-// empty says whether nothing is on the page.
-func (p *pages) empty() bool { return len(p.laces) == 0 }
-
 // end writes the page. granule is the position of the last packet that ends on it.
 func (p *pages) end(flags byte, granule uint64) error {
 	page := make([]byte, headOfPage, headOfPage+len(p.laces)+len(p.b))
