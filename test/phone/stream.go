@@ -85,6 +85,9 @@ func (s *stream) settle(old *net.UDPConn, moved bool) {
 	if !moved {
 		drop, s.conn = s.conn, old
 	}
+	if s.isClosed() { // meanwhile, with the new one only
+		_ = s.conn.Close()
+	}
 	s.mu.Unlock()
 	_ = drop.Close()
 }
