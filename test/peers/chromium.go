@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/media/resample"
 	"parley/media/wav"
 )
 
@@ -175,4 +176,14 @@ func chromiumMicrophone(t *testing.T, pcm []int16, lead, length time.Duration) s
 		t.Fatal(err)
 	}
 	return path
+}
+
+// atRate is the sound at another sampling rate.
+func atRate(t *testing.T, from, to int, pcm []int16) []int16 {
+	t.Helper()
+	out, err := resample.Convert(from, to, resample.Voice, pcm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"parley/call"
-	"parley/media/resample"
 	"parley/media/wav"
 	"parley/test/audio"
 )
@@ -23,15 +22,6 @@ func prompt(t *testing.T, name string, seed float64) []int16 {
 		narrow = speech(seed, 3*time.Second)
 	}
 	return atRate(t, 8000, 16000, narrow)
-}
-
-func atRate(t *testing.T, from, to int, pcm []int16) []int16 {
-	t.Helper()
-	out, err := resample.Convert(from, to, resample.Voice, pcm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // Wideband both ways: what is said must come out as the same wave.
