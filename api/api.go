@@ -121,14 +121,11 @@ func (s *Server) Serve(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	var busy sync.WaitGroup
-	handler := s.Handler()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	requests := newUnderWay(s.Handler())
 	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			busy.Add(1)
-			defer busy.Done()
-			handler.ServeHTTP(w, r)
-		}),
+		Handler:           requests,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -148,15 +145,61 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		closed <- err
 	}()
-	if err := server.Serve(bound(s.listener, maxConns+s.cfg.MaxStreams)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("api: %w", err)
+	failed := server.Serve(bound(s.listener, maxConns+s.cfg.MaxStreams))
+	if errors.Is(failed, http.ErrServerClosed) {
+		failed = nil
 	}
-	err := <-closed
-	busy.Wait() // requests whose connection was cut
+	stop()
+	err := errors.Join(failed, <-closed)
+	requests.wait() // also for those whose connection was cut
 	if err != nil {
-		return fmt.Errorf("api: shutdown: %w", err)
+		return fmt.Errorf("api: serving: %w", err)
 	}
 	return nil
+}
+
+// underWay lets its owner wait for the requests that are being answered.
+type underWay struct {
+	handler http.Handler
+	mu      sync.Mutex
+	none    *sync.Cond // signalled when count is 0
+	count   int
+	over    bool
+}
+
+func newUnderWay(h http.Handler) *underWay {
+	u := &underWay{handler: h}
+	u.none = sync.NewCond(&u.mu)
+	return u
+}
+
+// ServeHTTP answers until wait was called.
+func (u *underWay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	if u.over {
+		u.mu.Unlock()
+		return
+	}
+	u.count++
+	u.mu.Unlock()
+	defer func() {
+		u.mu.Lock()
+		if u.count--; u.count == 0 {
+			u.none.Broadcast()
+		}
+		u.mu.Unlock()
+	}()
+	u.handler.ServeHTTP(w, r)
+}
+
+// wait returns when no request is under way, and none will be.
+func (u *underWay) wait() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+	for u.count > 0 {
+		u.none.Wait()
+	}
 }
 
 // healthz says that the process lives, whatever else it does.

@@ -294,6 +294,20 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// Callers whose masked numbers look the same are told apart.
+func TestRatesOfTokens(t *testing.T) {
+	h := newHarness(t, func(c *Config, p *Parts) {
+		c.Tokens, c.RateBurst = true, 1
+		p.Verify = func(token string) (identity.Claims, error) {
+			return identity.Claims{Subject: token, Private: map[string]any{"scope": "calls:read"}}, nil
+		}
+	})
+	for subject, want := range map[string]int{"+14155550123": 200, "+14156660123": 200} {
+		h.expect(h.ask("GET", "/trunks", subject, ""), want)
+		h.expect(h.ask("GET", "/trunks", subject, ""), 429)
+	}
+}
+
 func TestTooManyRequestsSayWhenToComeBack(t *testing.T) {
 	h := newHarness(t, func(c *Config, _ *Parts) { c.RatePerSecond, c.RateBurst = 0.1, 1 })
 	now := time.Unix(1000, 0)
