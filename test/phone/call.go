@@ -149,6 +149,9 @@ func (c *Call) WaitAnswer(ctx context.Context) error {
 		case <-time.After(64 * c.phone.config.T1):
 			c.refuse(ErrNoAnswer)
 		}
+		if c.failure() == nil { // it was answered before Cancel could say that nobody wants it
+			c.phone.wait.Go(func() { _ = c.Hangup(context.Background()) })
+		}
 		return context.Cause(ctx)
 	}
 }
