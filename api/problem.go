@@ -92,12 +92,12 @@ func problemOf(err error) *problem {
 		return trouble(http.StatusForbidden, "forbidden", err.Error(), "Change the trunk's guardrails if it is to be allowed.")
 	case errors.Is(err, call.ErrNoCall):
 		return noCall()
+	case errors.Is(err, call.ErrNoRecording): // which is not supported either
+		return trouble(http.StatusConflict, "no_recording", "The call cannot be recorded: recordings are off, or the call is not up.", "Set recording.when to \"on_request\" in the configuration.")
 	case errors.Is(err, call.ErrNotSupported):
 		return trouble(http.StatusNotImplemented, "not_supported", "This call or its agent cannot do that.", "")
 	case errors.Is(err, call.ErrState), errors.Is(err, agent.ErrClosed), errors.Is(err, agent.ErrStopped):
 		return trouble(http.StatusConflict, "state", "The call is not in a state for that: it is not answered yet, it is over, or something of the kind is under way.", "Look at the call's state and its events.")
-	case errors.Is(err, call.ErrNoRecording):
-		return trouble(http.StatusConflict, "no_recording", "The call cannot be recorded: recordings are off, or the call is not up.", "Set recording.when to \"on_request\" in the configuration.")
 	case errors.Is(err, call.ErrDraining):
 		return trouble(http.StatusServiceUnavailable, "draining", "The gateway is being stopped and places no calls.", "Use another gateway, or wait.").later(retryAfter)
 	case errors.Is(err, call.ErrLimit):

@@ -22,6 +22,7 @@ func (c *Call) finish() {
 	} else if !r.Answered.IsZero() {
 		observer.CallEnded(r)
 	}
+	c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionEnded, Code: r.Code, Q850: r.Q850, Text: r.Cause})
 	c.server.keep(c, r)
 	if c.server.journal != nil {
 		c.server.journal.end(r)
