@@ -233,10 +233,14 @@ func TestWayKeptOpen(t *testing.T) {
 	}
 	p.respond(m, 200, "r", "")
 	eventually(t, "registered", func() bool { return r.State().Registered })
-	buf := make([]byte, 100)
-	for range 3 {
+	buf := make([]byte, 2000)
+	for pings := 0; pings < 3; {
 		p.conn.SetReadDeadline(time.Now().Add(patience))
-		if n, err := p.conn.Read(buf); err != nil || string(buf[:n]) != "\r\n\r\n" {
+		n, err := p.conn.Read(buf)
+		switch {
+		case err == nil && string(buf[:n]) == "\r\n\r\n":
+			pings++
+		case err != nil || !strings.HasPrefix(string(buf[:n]), "REGISTER "): // copies, on a busy machine
 			t.Fatalf("%q %v", buf[:n], err)
 		}
 	}
