@@ -68,7 +68,11 @@ func TestBothSidesHangUpAtOnce(t *testing.T) { // BR-174
 				go func() { _ = c.MovePort(context.Background()) }()
 			}
 			time.Sleep(25*time.Millisecond + time.Duration(rand.IntN(10))*time.Millisecond)
-			if err := c.Hangup(context.Background()); err != nil {
+			err = c.Hangup(context.Background())
+			// The re-INVITE and the BYE may change places on their way out: then the
+			// BYE's CSeq is too low (RFC 3261 section 12.2.2), and the agent's ends it.
+			var status *phone.StatusError
+			if crossed := i%3 == 0 && errors.As(err, &status) && status.Code == 500; err != nil && !crossed {
 				t.Errorf("BYE: %v", err)
 			}
 		})

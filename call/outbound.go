@@ -284,6 +284,7 @@ func (c *Call) unanswered(err error) {
 		err = cause // taken back; what Dial says is only the consequence
 	}
 	c.end(err)
+	c.enter(StateEnding)
 	c.rtp.Close() // the wheel's figures are ours to read then
 	code, q850, reason := failureOf(err)
 	c.show(func(s *Status) { s.Code, s.Q850, s.Reason = code, q850, reason })

@@ -151,6 +151,7 @@ func TestWhyAnOutboundCallFailed(t *testing.T) {
 				t.Errorf("event %+v", e)
 			}
 			await(t, g.agent.last().ended, "end of the agent")
+			settled(t, g)
 			if st, ok := g.Call(id); !ok || st.State != StateEnded || st.Code != c.want.Code || st.Cause != c.cause {
 				t.Errorf("status %+v", st)
 			}

@@ -102,13 +102,20 @@ func (d *Dialog) receiveBye(m *message, tx *serverTx) {
 		d.finish(m, tx, 481, nil, nil)
 		return
 	}
-	d.finish(m, tx, 200, nil, nil)
 	invite := d.invite
+	if invite != nil {
+		d.finish(m, tx, 200, nil, nil)
+	}
 	// end takes the lock, and cancels contexts that others wait for.
 	d.mu.Unlock()
 	defer d.mu.Lock()
-	if invite != nil && invite.finish(487, nil, ErrPeerBye) {
+	if invite != nil {
+		if !invite.finish(487, nil, ErrPeerBye) {
+			d.end(ErrPeerBye)
+		}
 		return
 	}
+	// When the peer has the 200 nothing of the call may be sent any more.
 	d.end(ErrPeerBye)
+	d.finish(m, tx, 200, nil, nil)
 }
