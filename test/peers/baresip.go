@@ -23,6 +23,8 @@ type Baresip struct {
 	t       testing.TB
 	dir     string
 	control net.Conn
+	// Host is "127.0.0.1:port", where it takes calls.
+	Host string
 
 	mu     sync.Mutex
 	events []baresipEvent
@@ -47,6 +49,7 @@ func StartBaresip(t testing.TB, number, microphone, codec, transport string, set
 	Need(t, "baresip", "baresip-core")
 	b := &Baresip{t: t, dir: t.TempDir()}
 	sip, control := FreePort(t), FreePort(t)
+	b.Host = fmt.Sprintf("127.0.0.1:%d", sip)
 	account := fmt.Sprintf("<sip:%s@127.0.0.1:%d;transport=%s>;regint=0;answermode=auto;audio_codecs=%s;ptime=20", number, sip, transport, codec)
 	settings = slices.DeleteFunc(settings, func(s string) bool {
 		if strings.HasPrefix(s, ";") {
@@ -171,7 +174,21 @@ func (b *Baresip) Ended() bool {
 	return Eventually(5*time.Second, func() bool { return b.Saw("CALL_CLOSED") > 0 })
 }
 
-// Heard is the recording of what came in, at 8 kHz. Times without packets are
+// Params is what baresip said about the events of that type, such as the keys of
+// CALL_DTMF_START.
+func (b *Baresip) Params(kind string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, e := range b.events {
+		if e.Event && e.Type == kind {
+			out = append(out, e.Param)
+		}
+	}
+	return out
+}
+
+// Heard is the recording of what came in in its last call, at 8 kHz. Times without packets are
 // missing in it.
 func (b *Baresip) Heard() []int16 {
 	b.t.Helper()
@@ -183,15 +200,21 @@ func (b *Baresip) Heard() []int16 {
 }
 
 // HeardAt is Heard at whatever rate, which it returns in Hz.
-func (b *Baresip) HeardAt() (pcm []int16, rate int) { return b.recording("dec") }
+func (b *Baresip) HeardAt() (pcm []int16, rate int) { return b.HeardIn(-1) }
 
-func (b *Baresip) recording(which string) ([]int16, int) {
+// HeardIn is HeardAt of a call that is over: 0 is the first, -1 the last. Calls that
+// began in the same second are one.
+func (b *Baresip) HeardIn(call int) (pcm []int16, rate int) {
 	b.t.Helper()
-	files, _ := filepath.Glob(filepath.Join(b.dir, "dump-*-"+which+".wav"))
-	if len(files) != 1 {
+	files, _ := filepath.Glob(filepath.Join(b.dir, "dump-*-dec.wav"))
+	slices.Sort(files) // by the time in their names
+	if call < 0 {
+		call += len(files)
+	}
+	if call < 0 || call >= len(files) {
 		b.t.Fatalf("baresip left %d recordings", len(files))
 	}
-	pcm, rate, err := phone.LoadSoundAt(files[0])
+	pcm, rate, err := phone.LoadSoundAt(files[call])
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -46,6 +46,27 @@ type Gateway struct {
 // is configured about calls.
 func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config)) *Gateway {
 	t.Helper()
+	return StartGatewayWith(t, opener, Setup{Call: func(c *call.Config) {
+		for _, f := range change {
+			f(c)
+		}
+	}})
+}
+
+// Setup is what a gateway may have that others do not.
+type Setup struct {
+	// Call alters what is configured about calls.
+	Call func(*call.Config)
+	// Trunk, when it has a name, is the one that all calls from this machine come by,
+	// and the only one that calls can be placed through.
+	Trunk call.Trunk
+	// Port is where it listens for UDP and TCP, 0 for any that is free.
+	Port int
+}
+
+// StartGatewayWith is StartGateway with more to choose.
+func StartGatewayWith(t testing.TB, opener agent.Opener, setup Setup) *Gateway {
+	t.Helper()
 	g := &Gateway{t: t, done: make(chan error, 1)}
 	must := func(err error) {
 		t.Helper()
@@ -63,16 +84,28 @@ func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config
 	wide, err := opus.Opus(opus.DefaultConfig())
 	must(err)
 	settings := call.DefaultConfig()
-	for _, f := range change {
-		f(&settings)
+	if setup.Call != nil {
+		setup.Call(&settings)
 	}
+	var trunks []call.Trunk
+	var sources []sip.Source
+	if setup.Trunk.Name != "" {
+		trunks = append(trunks, setup.Trunk)
+		sources = append(sources, sip.Source{Trunk: setup.Trunk.Name, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	}
+	gate, err := sip.NewGate(sip.DefaultAccess(), nil, sources)
+	must(err)
 	g.calls, err = call.NewServer(settings, call.Parts{
+		Admit: gate.Admit, Trunks: trunks,
 		Wheel: g.wheel, Codecs: []media.Codec{wide, g722.G722(), g711.PCMU(), g711.PCMA()}, Identity: who, Observer: g,
 		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: opener}, true },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	})
 	must(err)
-	g.Host = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+	if setup.Port == 0 {
+		setup.Port = FreePort(t)
+	}
+	g.Host = fmt.Sprintf("127.0.0.1:%d", setup.Port)
 	signalling := sip.DefaultConfig()
 	signalling.Listen = []sip.Listener{{Network: "udp", Addr: g.Host}, {Network: "tcp", Addr: g.Host}}
 	signalling.TLS.CertFile, signalling.TLS.KeyFile = Certificate(t)
@@ -82,6 +115,7 @@ func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config
 	}
 	g.sip, err = sip.NewServer(signalling, zap.NewNop())
 	must(err)
+	g.calls.Use(g.sip)
 	must(g.sip.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stop = cancel
@@ -169,126 +203,5 @@ func (g *Gateway) Refused(codes ...int) {
 	})
 	if fmt.Sprint(got) != fmt.Sprint(codes) {
 		g.t.Errorf("refused with %v, want %v", got, codes)
-	}
-}
-
-// Performer is an agent that says one thing over and over, notes what it hears,
-// and may be slow to open.
-type Performer struct {
-	// OpenAfter is how long the caller hears ringing.
-	OpenAfter time.Duration
-	// Rate is that of its speech and hearing in Hz; 0 means 8000.
-	Rate int
-	// Says is speech, repeated with Pause between. Empty: it is silent.
-	Says  []int16
-	Pause time.Duration
-
-	mu      sync.Mutex
-	heard   []int16
-	notices []agent.Notice
-}
-
-// Format is that of a G.711 call, unless Rate says otherwise.
-func (p *Performer) Format() agent.Format { return agent.Format{HearRate: p.rate(), SayRate: p.rate()} }
-
-func (p *Performer) rate() int { return max(p.Rate, 8000) }
-
-// Open waits and then makes a session.
-func (p *Performer) Open(ctx context.Context, c agent.Call) (agent.Session, error) {
-	select {
-	case <-time.After(p.OpenAfter):
-		return &performance{p, c}, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// Heard is all that the callers said, at Rate.
-func (p *Performer) Heard() []int16 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]int16(nil), p.heard...)
-}
-
-// Notices are the events of the calls so far.
-func (p *Performer) Notices(kind agent.NoticeKind) []agent.Notice {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var out []agent.Notice
-	for _, n := range p.notices {
-		if n.Kind == kind {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// Digits are the keys pressed so far.
-func (p *Performer) Digits() string {
-	var out []byte
-	for _, n := range p.Notices(agent.Digit) {
-		out = append(out, n.Digit)
-	}
-	return string(out)
-}
-
-type performance struct {
-	*Performer
-	call agent.Call
-}
-
-// Hear keeps the frame.
-func (p *performance) Hear(pcm []int16) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = append(p.heard, pcm...)
-}
-
-// Notice keeps the notice.
-func (p *performance) Notice(n agent.Notice) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.notices = append(p.notices, n)
-}
-
-// Run performs until the call is over.
-func (p *performance) Run(ctx context.Context) error {
-	for len(p.Says) > 0 {
-		if err := p.call.Speaker.Say(ctx, p.Says); err != nil {
-			return err
-		}
-		if err := p.call.Speaker.Say(ctx, make([]int16, media.Samples(p.Pause, p.rate()))); err != nil {
-			return err
-		}
-		p.call.Speaker.Flush()
-	}
-	<-ctx.Done()
-	return context.Cause(ctx)
-}
-
-// Brief is an agent that hangs up after a while without a word.
-type Brief struct {
-	For time.Duration
-}
-
-// Format is that of a G.711 call.
-func (*Brief) Format() agent.Format { return agent.Format{HearRate: 8000, SayRate: 8000} }
-
-// Open makes a session.
-func (b *Brief) Open(context.Context, agent.Call) (agent.Session, error) { return b, nil }
-
-// Hear ignores the caller.
-func (*Brief) Hear([]int16) {}
-
-// Notice ignores the call.
-func (*Brief) Notice(agent.Notice) {}
-
-// Run waits and ends the call.
-func (b *Brief) Run(ctx context.Context) error {
-	select {
-	case <-time.After(b.For):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -17,6 +17,8 @@ type Linphone struct {
 	*Process
 	t   testing.TB
 	dir string
+	// Host is "127.0.0.1:port", where it takes calls.
+	Host string
 }
 
 // StartLinphone runs linphonec until the test ends. microphone is a WAVE file.
@@ -30,7 +32,9 @@ func StartLinphone(t testing.TB, number, microphone string, replace ...string) *
 		t.Fatal(err)
 	}
 	file := filepath.Join(l.dir, "linphonerc")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer(replace...).Replace(linphoneConfig(number, FreePort(t)))), 0o600); err != nil {
+	port := FreePort(t)
+	l.Host = fmt.Sprintf("127.0.0.1:%d", port)
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(replace...).Replace(linphoneConfig(number, port))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l.Process = Start(t, l.dir, append(environment(), "HOME="+l.dir), "linphonec", "-c", file)
