@@ -178,7 +178,7 @@ func TestStreamAsItHappens(t *testing.T) {
 		if events, _ := readStream(s.w.text()); names(events) != "transcript:transcript" || s.w.flushed < 2 {
 			t.Errorf("%s, flushed %d times", names(events), s.w.flushed)
 		}
-		if got := s.w.deadline.Sub(time.Now()); got != sendTimeout {
+		if got := time.Until(s.w.deadline); got != sendTimeout {
 			t.Errorf("a write may take %v", got)
 		}
 		time.Sleep(keepAlive - time.Millisecond)
@@ -316,7 +316,7 @@ func TestEventID(t *testing.T) {
 	at := time.Unix(1000, 5)
 	a := agent.Event{Type: agent.EventState, At: at, Reason: "a"}
 	b := agent.Event{Type: agent.EventState, At: at, Reason: "b"}
-	if eventID(a) != eventID(a) || eventID(a) == eventID(b) || strings.ContainsAny(eventID(a), "\n\x00 ") {
+	if same := a; eventID(a) != eventID(same) || eventID(a) == eventID(b) || strings.ContainsAny(eventID(a), "\n\x00 ") {
 		t.Error(eventID(a), eventID(b))
 	}
 }
