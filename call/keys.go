@@ -39,6 +39,14 @@ type press struct {
 	done chan struct{} // closed when the last packet was made
 }
 
+// newPress makes a key's packets: on the clock of the sound beside it (RFC 4733
+// section 2.1), whatever codec that is.
+func newPress(now *change, digit byte) *press {
+	p := &press{enc: dtmf.NewEncoder(now.line.codec.ClockRate, now.flow.PacketTime), pt: now.accept.events[1], done: make(chan struct{})}
+	p.enc.Press(digit, keyLength) // SendDigits has looked at it, and the queue is new
+	return p
+}
+
 // Event implements rtp.EventSender.
 func (t *turned) Event(time.Duration) (payload []byte, payloadType uint8, first bool) {
 	k := &t.keys
@@ -105,10 +113,7 @@ func (c *Call) press(ctx context.Context, d *side, digit byte) error {
 	if !now.accept.hasEvt {
 		return c.pressByInfo(ctx, d, digit)
 	}
-	p := &press{enc: dtmf.NewEncoder(now.line.codec.ClockRate, now.flow.PacketTime), pt: now.accept.events[1], done: make(chan struct{})}
-	if !p.enc.Press(digit, keyLength) {
-		return fmt.Errorf("call: key %q cannot be sent", digit)
-	}
+	p := newPress(now, digit)
 	c.keys.pending.Store(p)
 	select {
 	case <-p.done:
