@@ -124,6 +124,12 @@ func (p *Process) Wait(within time.Duration) (int, error) {
 	}
 }
 
+// Kill ends the program and all of its group as a power cut does.
+func (p *Process) Kill() {
+	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
+	<-p.done
+}
+
 // Stop ends the program as an operator would, and after 3 s by force, with all
 // processes of its group.
 func (p *Process) Stop() {

@@ -61,6 +61,8 @@ type Settings struct {
 	SIP, Call, LLM, Rest string
 	// API has it serve its HTTP API, IPv6 listen on ::1 too.
 	API, IPv6 bool
+	// Port is where it listens for SIP, 0 for any that is free.
+	Port int
 }
 
 // StartServer runs the server on free ports of 127.0.0.1 until the test ends. The
@@ -72,7 +74,10 @@ func StartServer(t testing.TB, settings Settings) *Server {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := &Server{t: t, events: filepath.Join(dir, "events"), Host: fmt.Sprintf("127.0.0.1:%d", FreePort(t))}
+	if settings.Port == 0 {
+		settings.Port = FreePort(t)
+	}
+	s := &Server{t: t, events: filepath.Join(dir, "events"), Host: fmt.Sprintf("127.0.0.1:%d", settings.Port)}
 	if settings.API {
 		s.API = fmt.Sprintf("http://127.0.0.1:%d", FreePort(t))
 	}
@@ -103,7 +108,7 @@ func (s *Server) config(set Settings) string {
 		listen = append(listen, fmt.Sprintf("%q", "udp://"+h), fmt.Sprintf("%q", "tcp://"+h))
 	}
 	return fmt.Sprintf("[sip]\nlisten = [%s]\n%s\n[rtp]\naddress = %q\nports = \"\"\n[call]\nevents_dir = %q\n%s\n"+
-		"[llm]\n%s\n[api]\nlisten = %q\n[log]\nformat = \"json\"\n%s\n",
+		"[llm]\n%s\n[api]\nlisten = %q\nrate_per_second = 1000.0\nrate_burst = 1000\n[log]\nformat = \"json\"\n%s\n",
 		strings.Join(listen, ", "), set.SIP, media, s.events, set.Call, set.LLM, strings.TrimPrefix(s.API, "http://"), set.Rest)
 }
 
@@ -131,6 +136,7 @@ func (s *Server) Ask(ctx context.Context, method, path string, body, answer any)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
+		s.t.Logf("%s %s: %v", method, path, err)
 		return 0
 	}
 	defer res.Body.Close()
