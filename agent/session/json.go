@@ -62,6 +62,13 @@ func decode(data []byte, v any) (map[string]json.RawMessage, error) {
 	if len(other) == 0 {
 		return nil, nil
 	}
+	for name, raw := range other {
+		var short bytes.Buffer
+		if err := json.Compact(&short, raw); err != nil {
+			return nil, err
+		}
+		other[name] = short.Bytes()
+	}
 	return other, nil
 }
 
