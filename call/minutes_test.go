@@ -139,6 +139,9 @@ func TestFiveMinutesOverABadNetwork(t *testing.T) {
 		if want := uint64(packets) - waited.Lost; waited.Played != want {
 			t.Errorf("played %d and lost %d of %d packets", waited.Played, waited.Lost, packets)
 		}
+		if told := m.record().Stats.Duplicate; told == 0 || told != stats.Duplicate {
+			t.Errorf("the record has %d packets that came twice, the session %d", told, stats.Duplicate)
+		}
 		frames, _, _ := m.session.heard()
 		// Every 20 ms of the caller is heard once, played or concealed; after the
 		// last packet silence is heard in its stead.

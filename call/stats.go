@@ -82,7 +82,7 @@ func (c *Call) record() Record {
 	r.Stats = Stats{
 		Setup: max(0, c.answered.Sub(c.began)), Early: c.early.Load(),
 		PacketsIn: sent.Received, PacketsOut: sent.Sent,
-		Lost: waited.Lost, Late: waited.Late, Duplicate: waited.Duplicate,
+		Lost: waited.Lost, Late: waited.Late, Duplicate: sent.Duplicate + waited.Duplicate,
 		ConcealedMS: uint64(c.ear.counts.concealed / time.Millisecond),
 		Strange:     sent.Strange, Malformed: sent.Malformed, Forged: sent.Forged, Replayed: sent.Replayed,
 		Jitter: sent.Jitter, SkippedSlots: sent.SkippedSlots,

@@ -1,6 +1,7 @@
 package sip
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,8 +22,9 @@ import (
 // kept; only of nonces that were used with the right password the counter is, and
 // each count is good once. Methods may be called from any goroutine.
 type Authenticator struct {
-	realm  string
-	expiry time.Duration
+	realm      string
+	expiry     time.Duration
+	algorithms []string
 
 	mu   sync.Mutex
 	key  []byte
@@ -37,8 +41,13 @@ type used struct {
 const maxUsed = 20000
 
 // NewAuthenticator makes one for a realm. A nonce is good for the time given.
-func NewAuthenticator(realm string, expiry time.Duration) *Authenticator {
-	a := &Authenticator{realm: realm, expiry: expiry}
+// algorithms are asked for in that order, and no others count; without any they are
+// SHA-256 and MD5.
+func NewAuthenticator(realm string, expiry time.Duration, algorithms ...string) *Authenticator {
+	if len(algorithms) == 0 {
+		algorithms = []string{"SHA-256", "MD5"}
+	}
+	a := &Authenticator{realm: realm, expiry: expiry, algorithms: algorithms}
 	a.renew()
 	return a
 }
@@ -72,7 +81,7 @@ func (a *Authenticator) ask(m *message, password func(string) (string, bool)) (u
 	if err == nil {
 		return user, nil
 	}
-	rej = &RejectError{Code: 401, Rule: "credentials", Text: "Credentials needed", challenges: a.challenge(m.flow.remote.Addr(), err == errStale || err == errReplay)}
+	rej = &RejectError{Code: 401, Rule: "credentials", Text: "Credentials needed", Challenges: a.challenge(m.flow.remote.Addr(), err == errStale || err == errReplay)}
 	switch err {
 	case errNoProof:
 	case errProof:
@@ -91,7 +100,11 @@ func (a *Authenticator) challenge(source netip.Addr, stale bool) []string {
 	if stale {
 		text += ",stale=true"
 	}
-	return []string{text + ",algorithm=SHA-256", text + ",algorithm=MD5"}
+	var out []string
+	for _, name := range a.algorithms {
+		out = append(out, text+",algorithm="+name)
+	}
+	return out
 }
 
 // nonce is time, salt and a seal over both, the realm and the source. a.mu is
@@ -124,7 +137,7 @@ func (a *Authenticator) check(m *message, password func(string) (string, bool)) 
 	for _, v := range m.all("authorization") {
 		for _, params := range authValues(v) {
 			p, ok := readProof(params)
-			if !ok || p.realm != a.realm {
+			if !ok || p.realm != a.realm || !a.takes(p.algorithm) {
 				continue
 			}
 			if user, err = p.user, a.verify(m, &p, password); err == nil {
@@ -133,6 +146,11 @@ func (a *Authenticator) check(m *message, password func(string) (string, bool)) 
 		}
 	}
 	return user, err
+}
+
+// takes says whether an algorithm is one that was asked for.
+func (a *Authenticator) takes(algorithm string) bool {
+	return slices.ContainsFunc(a.algorithms, func(name string) bool { return strings.EqualFold(name, cmp.Or(algorithm, "MD5")) })
 }
 
 func (a *Authenticator) verify(m *message, p *proof, password func(string) (string, bool)) error {

@@ -45,6 +45,10 @@ const messagesPerCall = 20
 type Access struct {
 	// Realm is what callers are asked for a password of; telephones show it.
 	Realm string
+	// Algorithms are how a password is proved, the preferred first: SHA-256 and MD5;
+	// none is both. A client should use the first that it can (RFC 8760 section 2.4),
+	// but some look at the first alone, or at the last.
+	Algorithms []string
 	// Required is RequireNever, RequireOutside or RequireAlways.
 	Required string
 	// RatePerSource is how many new INVITEs a second are looked at of one address
@@ -61,7 +65,7 @@ type Access struct {
 
 // DefaultAccess asks callers from outside.
 func DefaultAccess() Access {
-	return Access{Realm: "parley", Required: RequireOutside, RatePerSource: 10, RateBurst: 30, Unknown: UnknownRefuse}
+	return Access{Realm: "parley", Algorithms: []string{"SHA-256", "MD5"}, Required: RequireOutside, RatePerSource: 10, RateBurst: 30, Unknown: UnknownRefuse}
 }
 
 // Validate returns all that is wrong with a, joined into one error, each part
@@ -74,6 +78,11 @@ func (a Access) Validate() error {
 	}
 	if known := []string{RequireNever, RequireOutside, RequireAlways}; !slices.Contains(known, a.Required) {
 		bad("required: %q is not never, outside or always", a.Required)
+	}
+	for i, name := range a.Algorithms {
+		if !slices.Contains([]string{"SHA-256", "MD5"}, name) || slices.Contains(a.Algorithms[:i], name) {
+			bad("algorithms: %q is not SHA-256 or MD5, or is there twice", name)
+		}
 	}
 	if !rateFits(a.RatePerSource) {
 		bad("rate_per_source: %v is not between 0 and 1000000", a.RatePerSource)
@@ -157,7 +166,7 @@ func NewGate(cfg Access, passwords map[string]string, sources []Source) (*Gate, 
 		return nil, err
 	}
 	slices.SortStableFunc(g.networks, func(a, b network) int { return b.prefix.Bits() - a.prefix.Bits() })
-	g.auth = NewAuthenticator(cfg.Realm, nonceLife)
+	g.auth = NewAuthenticator(cfg.Realm, nonceLife, cfg.Algorithms...)
 	g.strangers = newBuckets(cfg.RatePerSource, cfg.RateBurst)
 	g.messages = newBuckets(messagesPerCall*cfg.RatePerSource, messagesPerCall*cfg.RateBurst)
 	return g, nil

@@ -28,8 +28,8 @@ func TestAccessNamesEveryMistake(t *testing.T) {
 	if err := DefaultAccess().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Access{Realm: "a\r\nb", Required: "sometimes", RatePerSource: math.NaN(), RateBurst: -1, Unknown: "perhaps"}.Validate()
-	for _, field := range []string{"realm: ", "required: ", "rate_per_source: ", "rate_burst: ", "unknown: "} {
+	err := Access{Realm: "a\r\nb", Required: "sometimes", RatePerSource: math.NaN(), RateBurst: -1, Unknown: "perhaps", Algorithms: []string{"MD5", "MD5"}}.Validate()
+	for _, field := range []string{"realm: ", "required: ", "rate_per_source: ", "rate_burst: ", "unknown: ", "algorithms: "} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not in %v", field, err)
 		}
@@ -153,8 +153,8 @@ func TestGate(t *testing.T) {
 		switch {
 		case rej == nil && c.code != 0:
 			t.Errorf("%+v: taken", c)
-		case rej != nil && (rej.Code != c.code || rej.Rule != c.rule || (len(rej.challenges) > 0) != (c.code == 401)):
-			t.Errorf("%+v: %v %q", c, rej, rej.challenges)
+		case rej != nil && (rej.Code != c.code || rej.Rule != c.rule || (len(rej.Challenges) > 0) != (c.code == 401)):
+			t.Errorf("%+v: %v %q", c, rej, rej.Challenges)
 		}
 	}
 }
