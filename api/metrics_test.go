@@ -47,16 +47,31 @@ func full() *Metrics {
 		Signalling: func() Signalling {
 			return Signalling{Requests: map[string]uint64{"INVITE": 7}, Responses: map[int]uint64{200: 6, 503: 1}, Malformed: 2, Dialogs: 3, Transactions: 4, Connections: 1}
 		},
+		TrunkLoads: func() []call.TrunkLoad {
+			return []call.TrunkLoad{{Name: "carrier", Active: 4, Limit: 10}, {Name: "pbx-1"}}
+		},
+		Sound: func() call.SoundStats {
+			delay := func(in, over uint64) call.Delay {
+				return call.Delay{Bounds: []time.Duration{time.Millisecond}, Counts: []uint64{in, over}, Sum: 4 * time.Millisecond}
+			}
+			return call.SoundStats{
+				Delays:        call.Delays{Hear: delay(1, 2), Say: delay(3, 4), Stop: delay(5, 6)},
+				SpeechDropped: 1500 * time.Millisecond,
+				Recording:     call.RecordingStats{Files: 8, Failed: 1, DroppedBlocks: 6, Active: 2},
+			}
+		},
 		Trunks: func() []Trunk {
 			return []Trunk{{Name: "carrier", State: TrunkRegistered, Failures: 2}, {Name: "pbx-1", State: TrunkFailed, Failures: 7}}
 		},
 	})
+	m.CallFailed(call.Record{Code: 486, Cause: call.CauseBusy})
+	m.CallFailed(call.Record{Cause: call.CauseNoAnswer})
 	m.CallStarted(call.Started{Codec: "PCMU", Setup: 12 * time.Millisecond})
 	began := time.Unix(1000, 0)
 	m.CallEnded(call.Record{
 		Cause: call.CauseCallerHungUp, Answered: began, Ended: began.Add(42 * time.Second),
 		Stats: call.Stats{
-			PacketsIn: 2100, PacketsOut: 2101, Lost: 5, Late: 2, Duplicate: 1, ConcealedMS: 140, Strange: 9, Malformed: 3,
+			PacketsIn: 2100, PacketsOut: 2101, Lost: 5, Late: 2, Duplicate: 1, ConcealedMS: 140, Strange: 9, Malformed: 3, Forged: 11, Replayed: 12,
 			Jitter: 4 * time.Millisecond, SkippedSlots: 1, Speech: 20 * time.Second,
 			RTT: 80 * time.Millisecond, PeerLost: 6, PeerJitter: 3 * time.Millisecond, RTCPIn: 9, RTCPOut: 10, MOS: 4.22, PeerMOS: 3.9,
 		},
@@ -72,6 +87,11 @@ func full() *Metrics {
 		{Type: agent.EventError, Reason: "stt: stream lost"},
 		{Type: agent.EventError, Reason: "something without a room"},
 		{Type: agent.EventTranscript, Text: "hello"},
+		{Type: agent.EventConnection, Reason: agent.ConnectionDialling},
+		{Type: agent.EventConnection, Reason: agent.ConnectionTransferred},
+		{Type: agent.EventConnection, Reason: agent.ConnectionTransferFailed, Code: 486},
+		{Type: agent.EventConnection, Reason: agent.ConnectionTransferFailed, Code: 404},
+		{Type: agent.EventTiming, Reason: "llm", Latency: 250 * time.Millisecond},
 	} {
 		m.CallEvent("id", e)
 	}
@@ -117,6 +137,27 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		`parley_barge_in_stop_seconds_bucket{reason="voice",le="0.13"} 1`,
 		`parley_false_barge_ins_total 1`,
 		`parley_agent_errors_total{kind="stt"} 1`,
+		`parley_outbound_calls_total 1`,
+		`parley_outbound_failures_total{cause="busy",code="486"} 1`,
+		`parley_outbound_failures_total{cause="no_answer",code="0"} 1`,
+		`parley_transfers_total{result="transferred"} 1`,
+		`parley_transfers_total{result="failed"} 2`,
+		`parley_stage_seconds_bucket{stage="llm",le="0.3"} 1`,
+		`parley_srtp_dropped_packets_total{reason="forged"} 11`,
+		`parley_srtp_dropped_packets_total{reason="replayed"} 12`,
+		`parley_trunk_calls_active{trunk="carrier"} 4`,
+		`parley_trunk_calls_limit{trunk="carrier"} 10`,
+		`parley_trunk_calls_active{trunk="pbx-1"} 0`,
+		`parley_hear_delay_seconds_bucket{le="0.001"} 1`,
+		`parley_hear_delay_seconds_count 3`,
+		`parley_say_delay_seconds_count 7`,
+		`parley_stop_delay_seconds_sum 0.004`,
+		`parley_agent_speech_dropped_seconds_total 1.5`,
+		`parley_recordings_active 2`,
+		`parley_recordings_total 8`,
+		`parley_recording_failures_total 1`,
+		`parley_recording_dropped_packets_total 6`,
+		`parley_api_streams 0`,
 		`parley_agent_errors_total{kind="other"} 1`,
 		`parley_wheel_turns_total 100`,
 		`parley_wheel_missed_turns_total 2`,
@@ -134,6 +175,9 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		if !strings.Contains(text, "\n"+want) {
 			t.Errorf("missing: %s", want)
 		}
+	}
+	if strings.Contains(text, `parley_trunk_calls_limit{trunk="pbx-1"}`) {
+		t.Error("a limit where there is none")
 	}
 	if t.Failed() {
 		t.Log(text)
