@@ -77,7 +77,7 @@ func (n numbers) choose(s Source) (chosen, bool) {
 
 // read reads one address; anonymous says that it names nobody on purpose.
 func (n numbers) read(p Party, by string) (c chosen, anonymous bool) {
-	uri := p.URI.split()
+	uri := p.URI
 	if anonymousURI(uri) || anonymousName(p.Name) {
 		return chosen{}, true
 	}

@@ -40,7 +40,7 @@ func (n numbers) original(s Source) (number, why string) {
 
 // called is the number of the party that was called, and why it was left.
 func (n numbers) called(p Party, reason string) (number, why string) {
-	uri := p.URI.split()
+	uri := p.URI
 	if anonymousURI(uri) {
 		return "", ""
 	}
@@ -109,7 +109,6 @@ func (n numbers) history(all []Party) (number, why string, diverted bool) {
 // as the one a telephone registered or the number in another form: that is no
 // diversion.
 func (n numbers) sameUser(a, b URI) bool {
-	a, b = a.split(), b.split()
 	if strings.EqualFold(a.User, b.User) {
 		return true
 	}

@@ -11,8 +11,8 @@ import (
 type URI struct {
 	// Scheme is "sip", "sips" or "tel", in any case.
 	Scheme string
-	// User is the user part, for tel the number. Escapes, a password and
-	// parameters that are still in it are understood.
+	// User is the user part, for tel the number: decoded, without a password and
+	// parameters. Escapes are not undone again: "%252B" is a percent sign, "2" and "B".
 	User string
 	// Host is empty for tel.
 	Host string
@@ -25,9 +25,8 @@ type URI struct {
 	UserParams map[string]string
 }
 
-// split takes a password and parameters out of the user part (RFC 3261 section
-// 19.1.1, RFC 4694 section 4) and undoes its escapes. A URI that is
-// split already has nothing left to take out.
+// split takes a password and parameters out of a user part as it is written (RFC
+// 3261 section 19.1.1, RFC 4694 section 4) and undoes its escapes, once.
 func (u URI) split() URI {
 	user, params, _ := strings.Cut(u.User, ";")
 	if !strings.EqualFold(u.Scheme, "tel") {

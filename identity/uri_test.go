@@ -6,7 +6,7 @@ import (
 )
 
 // parseURI reads a sip, sips or tel URI, with or without angle brackets around it,
-// and leaves the user part as it is written. What is none is an empty URI.
+// as the room of SIP does. What is none is an empty URI.
 func parseURI(s string) URI {
 	s = strings.TrimSpace(s)
 	if open := strings.IndexByte(s, '<'); open >= 0 {
@@ -23,7 +23,7 @@ func parseURI(s string) URI {
 	switch u.Scheme {
 	case "tel":
 		u.User = rest
-		return u
+		return u.split()
 	case "sip", "sips":
 	default:
 		return URI{}
@@ -36,7 +36,7 @@ func parseURI(s string) URI {
 	hostport, params, _ := strings.Cut(rest, ";")
 	u.Host, u.Port = hostPort(hostport)
 	u.Params = parameters(nil, params)
-	return u
+	return u.split()
 }
 
 // hostPort cuts the port off, minding IPv6 references in brackets.
