@@ -1,6 +1,8 @@
 package call
 
 import (
+	"errors"
+
 	"parley/identity"
 	"parley/sip"
 )
@@ -8,8 +10,8 @@ import (
 // maxCalled bounds the called user part in runes.
 const maxCalled = 64
 
-// identify finds out who calls whom. The error is an *identity.TokenError: the call
-// carries a token that does not count.
+// identify finds out who calls whom. The error is a *sip.RejectError: the call carries
+// a token that does not count, or none.
 func (c *Call) identify(inv *sip.Invite) (err error) {
 	c.called = identity.CleanText(inv.RequestURI().User, maxCalled)
 	who := c.server.parts.Identity
@@ -19,12 +21,30 @@ func (c *Call) identify(inv *sip.Invite) (err error) {
 		s.Trusted, s.Region = c.trunk.cfg.TrustIdentity, c.trunk.cfg.Region
 	}
 	if c.caller, err = who.Resolve(s); err != nil {
-		return err
+		realm := inv.RequestURI().Host
+		if realm == "" { // a tel: URI
+			realm = inv.Local().Addr().String()
+		}
+		return refuseToken(err, realm)
 	}
 	if s.Trusted {
 		c.headers = extensionHeaders(inv)
 	}
 	return nil
+}
+
+// refuseToken asks for a token, or for a better one (RFC 8898 section 4): one that was
+// not sent has no fault (RFC 6750 section 3.1).
+func refuseToken(err error, realm string) error {
+	var token *identity.TokenError
+	if !errors.As(err, &token) {
+		return err
+	}
+	challenge := `Bearer realm="` + realm + `"`
+	if token.Rule != identity.RuleMissing {
+		challenge += `, error="invalid_token"`
+	}
+	return &sip.RejectError{Code: 401, Text: "the token does not count", Rule: "token_" + token.Rule, Challenges: []string{challenge}}
 }
 
 // CallerSource is what an INVITE tells about its caller: by its From and the headers

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"parley/identity"
 	"parley/rtp"
 	"parley/sip"
 	"parley/sip/sdp"
@@ -56,10 +55,6 @@ func reject(err error) *sip.RejectError {
 	var refused *sdp.Refusal
 	if errors.As(err, &refused) {
 		return &sip.RejectError{Code: refused.Code, Warning: refused.Warning, Text: refused.Text, Rule: "no_common_codec"}
-	}
-	var token *identity.TokenError
-	if errors.As(err, &token) {
-		return &sip.RejectError{Code: 401, Text: "the token does not count", Rule: "token_" + token.Rule}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {

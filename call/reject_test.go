@@ -29,7 +29,6 @@ func TestEveryErrorHasItsAnswerOnTheWire(t *testing.T) {
 		{fmt.Errorf("call: %w", rtp.ErrNoPort), 503, "no_port", true},
 		{fmt.Errorf("%w: %w", errOpen, errors.New("connection refused")), 503, "agent_unavailable", true},
 		{fmt.Errorf("%w: %w", errOpen, context.DeadlineExceeded), 503, "agent_timeout", true},
-		{fmt.Errorf("call: %w", &identity.TokenError{Rule: identity.RuleExpires, Text: "has passed"}), 401, "token_exp", false},
 		{errors.New("anything else"), 500, "internal", false},
 	}
 	for _, tc := range cases {
@@ -37,6 +36,24 @@ func TestEveryErrorHasItsAnswerOnTheWire(t *testing.T) {
 		if r.Code != tc.code || r.Rule != tc.rule || (r.RetryAfter > 0) != tc.retry {
 			t.Errorf("%v: %d %q retry %v, want %d %q retry %v", tc.err, r.Code, r.Rule, r.RetryAfter, tc.code, tc.rule, tc.retry)
 		}
+	}
+}
+
+// RFC 8898 section 4: what a caller is told whose token does not count.
+func TestTokensThatDoNotCountAreTold(t *testing.T) {
+	for rule, want := range map[string]string{
+		identity.RuleExpires: `Bearer realm="gw.example.com", error="invalid_token"`,
+		identity.RuleMissing: `Bearer realm="gw.example.com"`,
+	} {
+		err := refuseToken(fmt.Errorf("call: %w", &identity.TokenError{Rule: rule, Text: "x"}), "gw.example.com")
+		r := reject(err)
+		if r.Code != 401 || r.Rule != "token_"+rule || len(r.Challenges) != 1 || r.Challenges[0] != want {
+			t.Errorf("%s: %+v", rule, r)
+		}
+	}
+	other := errors.New("x")
+	if refuseToken(other, "x") != other {
+		t.Error("another error is taken for a token's")
 	}
 }
 

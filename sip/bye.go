@@ -75,11 +75,15 @@ func (d *Dialog) hangUp(cause error, reason Reason) bool {
 // sendBye sends a BYE and waits for the answer. Whatever that is, the dialog is
 // over.
 func (d *Dialog) sendBye(ctx context.Context, reason Reason) (*message, error) {
-	var fields []field
-	if v := reason.String(); v != "" {
-		fields = append(fields, field{"Reason", v})
+	return d.ask(ctx, request{method: "BYE", fields: reason.fields()})
+}
+
+// fields is the header, if there is a reason.
+func (r Reason) fields() []field {
+	if v := r.String(); v != "" {
+		return []field{{"Reason", v}}
 	}
-	return d.ask(ctx, request{method: "BYE", fields: fields})
+	return nil
 }
 
 // String is the header's value; empty for the zero value.

@@ -197,6 +197,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		{RejectError{Code: 488, Warning: 304, Text: "No audio"}, `304 127.0.0.1:%d "No audio"`},
 		{RejectError{Code: 404, Text: "No route"}, `399 127.0.0.1:%d "No route"`},
 		{RejectError{Code: 403, Text: "Not allowed"}, `399 127.0.0.1:%d "Not allowed"`},
+		{RejectError{Code: 401, Challenges: []string{"Bearer realm=\"a\",\r\nX: error=\"invalid_token\""}}, ""},
 		{RejectError{Code: 486}, ""},
 		{RejectError{Code: 503, RetryAfter: time.Second}, ""},
 	} {
@@ -210,6 +211,9 @@ func TestRefusalsAreTold(t *testing.T) {
 		}
 		if m.get("Warning") != tt.warning || (m.get("Retry-After") == "1") != (tt.rej.Code == 503) {
 			t.Errorf("%d:\n%s", tt.rej.Code, m.raw)
+		}
+		if tt.rej.Code == 401 && m.get("WWW-Authenticate") != `Bearer realm="a",  X: error="invalid_token"` {
+			t.Errorf("401:\n%s", m.raw)
 		}
 		p.send(ackOf(inv, m))
 		b.stop()

@@ -25,7 +25,7 @@ type clientTx struct {
 	// Of an INVITE: acknowledge writes the ACK of a refusal, and cancelText is its
 	// CANCEL.
 	acknowledge func(*message) []byte
-	cancelText  []byte
+	cancelText  func(Reason) []byte
 
 	s        *Server
 	done     chan struct{} // closed at the first final response or at the failure
@@ -38,6 +38,7 @@ type clientTx struct {
 	err      error       // why none came
 	ack      []byte      // of a refusal
 	unwanted bool        // cancel was called
+	why      Reason      // of that
 	took     bool        // and the CANCEL was sent
 }
 
@@ -212,8 +213,12 @@ func (s *Server) inviteTx(r *request, f *flow, to netip.AddrPort, heard func(*me
 	cancel := request{method: "CANCEL", uri: r.uri, routes: r.routes, from: r.from, to: r.to, callID: r.callID, cseq: r.cseq}
 	return &clientTx{
 		method: "INVITE", branch: branch, flow: f, to: to, heard: heard,
-		request:    s.write(r, f, branch),
-		cancelText: s.write(&cancel, f, branch),
+		request: s.write(r, f, branch),
+		cancelText: func(why Reason) []byte {
+			c := cancel
+			c.fields = why.fields()
+			return s.write(&c, f, branch)
+		},
 		acknowledge: func(m *message) []byte {
 			ack := cancel
 			ack.method, ack.to = "ACK", m.get("to")
@@ -224,10 +229,13 @@ func (s *Server) inviteTx(r *request, f *flow, to netip.AddrPort, heard func(*me
 
 // cancel takes an INVITE back: at once when the peer was heard of, else when it is
 // (RFC 3261 section 9.1). One that has had its final response stays as it is. A
-// peer that answers the INVITE with nothing after that is given up.
-func (tx *clientTx) cancel() {
+// peer that answers the INVITE with nothing after that is given up. why goes with it (RFC
+// 3326): telephones do not list as missed what was answered elsewhere.
+func (tx *clientTx) cancel(why Reason) {
 	tx.mu.Lock()
-	tx.unwanted = true
+	if !tx.unwanted {
+		tx.unwanted, tx.why = true, why
+	}
 	tx.mu.Unlock()
 	tx.takeBack()
 }
@@ -241,7 +249,7 @@ func (tx *clientTx) takeBack() {
 		return
 	}
 	time.AfterFunc(64*tx.s.cfg.T1, func() { tx.fail(ErrTimeout) })
-	tx.s.transact(&clientTx{method: "CANCEL", branch: tx.branch, flow: tx.flow, to: tx.to, request: tx.cancelText})
+	tx.s.transact(&clientTx{method: "CANCEL", branch: tx.branch, flow: tx.flow, to: tx.to, request: tx.cancelText(tx.why)})
 }
 
 // settle records the outcome. tx.mu is held.

@@ -307,13 +307,13 @@ func (c *dialling) follow(ctx context.Context, l *leg, limit time.Duration) (*me
 				late = nil
 			}
 		case <-late:
-			l.drop()
+			l.drop(Reason{})
 			return nil, ErrTimeout
 		case <-ctx.Done():
-			l.drop()
+			l.drop(cancelReason(context.Cause(ctx)))
 			return nil, context.Cause(ctx)
 		case <-c.s.done:
-			l.drop()
+			l.drop(Reason{})
 			return nil, ErrShutdown
 		}
 	}

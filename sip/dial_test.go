@@ -353,7 +353,7 @@ func TestDialCancelled(t *testing.T) {
 				p.respond(inv, 100, "", "")
 			}
 			c := p.fresh("CANCEL")
-			if c.get("Via") != inv.get("Via") || c.get("CSeq") != "1 CANCEL" || c.get("To") != inv.get("To") || strings.Fields(c.start)[1] != strings.Fields(inv.start)[1] {
+			if c.get("Via") != inv.get("Via") || c.get("CSeq") != "1 CANCEL" || c.get("To") != inv.get("To") || c.get("Reason") != "" || strings.Fields(c.start)[1] != strings.Fields(inv.start)[1] {
 				t.Errorf("CANCEL:\n%s", c.raw)
 			}
 			p.respond(c, 200, "t1", "")

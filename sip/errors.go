@@ -63,8 +63,9 @@ type RejectError struct {
 	RetryAfter time.Duration
 	// Rule names the rule that refused, for the log: "limit", "route", "codec".
 	Rule string
-
-	challenges []string // values of WWW-Authenticate
+	// Challenges are values of WWW-Authenticate, of a 401 (RFC 3261 section 20.44).
+	// Control characters in them are sent as blanks.
+	Challenges []string
 }
 
 // Error implements error.

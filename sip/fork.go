@@ -17,6 +17,19 @@ type Attempt struct {
 // elsewhereReason goes with the BYE of an answer that came too late.
 var elsewhereReason = Reason{Protocol: "SIP", Cause: 200, Text: "Call completed elsewhere"}
 
+// cancelReason goes with the CANCEL of an INVITE that was given up for err: that another
+// was faster, or refused for all (RFC 3326 section 2).
+func cancelReason(err error) Reason {
+	var e *DialError
+	switch {
+	case errors.Is(err, ErrElsewhere):
+		return elsewhereReason
+	case errors.As(err, &e) && e.Code/100 == 6:
+		return Reason{Protocol: "SIP", Cause: e.Code, Text: e.Phrase}
+	}
+	return Reason{}
+}
+
 // DialFirst calls several places, all at the same time or one after the other, and
 // takes the first answer; n says whose it is. The others are cancelled, and answers
 // of theirs that come all the same are acknowledged and ended. Only the Handler of

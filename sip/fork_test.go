@@ -58,6 +58,9 @@ func TestDialFirstParallel(t *testing.T) {
 	p[1].respond(inv[1], 200, "b", answerSDP, "Contact: <sip:b@"+p[1].addr+">")
 	p[1].request("ACK")
 	cancel := p[0].fresh("CANCEL")
+	if got := cancel.get("Reason"); got != `SIP;cause=200;text="Call completed elsewhere"` {
+		t.Errorf("Reason %s", got) // else the call stands among those missed
+	}
 	p[0].reply(cancel, 200)
 	p[0].respond(inv[0], 487, "a", "")
 	p[0].request("ACK")
@@ -115,7 +118,11 @@ func TestDialFirstDeclined(t *testing.T) {
 	p[0].respond(inv[0], 180, "a", "")
 	p[2].respond(inv[2], 404, "c", "")
 	p[1].respond(inv[1], 603, "b", "")
-	p[0].reply(p[0].fresh("CANCEL"), 200)
+	cancel := p[0].fresh("CANCEL")
+	if got := cancel.get("Reason"); got != `SIP;cause=603;text="Test"` {
+		t.Errorf("Reason %s", got)
+	}
+	p[0].reply(cancel, 200)
 	p[0].respond(inv[0], 487, "a", "")
 	r := wait(t, result, "DialFirst")
 	var e *DialError

@@ -209,7 +209,7 @@ func (l *leg) early(tag string) []byte {
 
 // drop gives the call up: it is cancelled as soon as the peer was heard of, and an
 // answer that comes all the same is ended.
-func (l *leg) drop() {
+func (l *leg) drop(why Reason) {
 	l.mu.Lock()
 	l.dropped = true
 	for _, m := range l.heard {
@@ -222,7 +222,7 @@ func (l *leg) drop() {
 		d.refuseOffers()
 	}
 	l.mu.Unlock()
-	l.tx.cancel()
+	l.tx.cancel(why)
 }
 
 // refuseOffers lets no more offers into an early dialog: nobody would answer them.

@@ -231,7 +231,7 @@ func (d *Dialog) reinviteWith(ctx context.Context, sdp []byte, login **login, of
 		return nil, ErrShutdown
 	case <-time.After(64 * d.s.cfg.T1):
 	}
-	tx.cancel()
+	tx.cancel(Reason{})
 	m, err := tx.wait(context.Background(), 0)
 	if err == nil && m.code/100 == 2 {
 		again <- d.acknowledge(m, creds)

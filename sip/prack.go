@@ -136,17 +136,39 @@ func (i *Invite) confirmed() {
 }
 
 // receivePRACK takes a PRACK (RFC 3262 section 3). One that comes after the final
-// response, or again, is fine. d.mu is held.
+// response, or again, is fine. An offer in it follows the answer that it confirms, and
+// is answered in its 200 (section 5). d.mu is held.
 func (d *Dialog) receivePRACK(m *message, tx *serverTx) {
-	code := 481
-	if d.prack != nil && d.prack(m.get("rack")) {
-		code = 200
-		if m.sdp != nil {
-			// An offer before the call is answered would need a handler for it.
-			code = 488
-		}
+	switch {
+	case d.prack == nil || !d.prack(m.get("rack")):
+		d.finish(m, tx, 481, nil, nil)
+	case m.sdp == nil:
+		d.finish(m, tx, 200, nil, nil)
+	case !d.agreed || d.handler == nil:
+		// The offer of the INVITE has no answer yet, or nobody could take another.
+		d.finish(m, tx, 488, nil, nil)
+	case !d.putOff(m, tx, true):
+		d.enqueue(m, tx, true, func() { d.answerPRACK(m, tx) })
 	}
-	d.finish(m, tx, code, nil, nil)
+}
+
+// answerPRACK answers an offer in a PRACK, on the dialog's goroutine.
+func (d *Dialog) answerPRACK(m *message, tx *serverTx) {
+	if d.ended(m, tx) {
+		d.idle()
+		return
+	}
+	body, rej := d.handler.Offer(m.sdp)
+	if rej != nil {
+		d.idle()
+		d.refuse(m, tx, rej)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy, d.local, d.changed = false, body, d.changed || d.state == dialogEarly
+	d.finish(m, tx, 200, nil, body)
+	d.release()
 }
 
 // prack matches a RAck. i.d.mu is held. False: it is for nothing that was sent.

@@ -235,6 +235,97 @@ func TestPRACKMissing(t *testing.T) {
 	}
 }
 
+// RFC 3262 section 5: an offer in the PRACK of an answer is answered in its 200, and the
+// 200 of the INVITE waits for that; a refused one changes nothing.
+func TestPRACKWithOffer(t *testing.T) {
+	h := holding()
+	b := start(t, h.handle)
+	defer close(h.release)
+	inside, release := make(chan struct{}, 1), make(chan struct{})
+	rej := &RejectError{Code: 488, Rule: "codec", Text: "No codec in common"}
+	dh := &script{offer: func([]byte) ([]byte, *RejectError) {
+		inside <- struct{}{}
+		<-release
+		if rej != nil {
+			return nil, rej
+		}
+		return []byte(updatedSDP), nil
+	}}
+	p := b.phone("udp")
+	inv := newInvite()
+	inv.extra = []string{"Supported: 100rel"}
+	p.send(inv)
+	i := wait(t, h.got, "the INVITE")
+	d := i.Early(dh)
+	if err := i.Progress([]byte(answerSDP)); err != nil {
+		t.Fatal(err)
+	}
+	m := p.until(183)
+	prack := func(cseq int) {
+		r := prackOf(inv, m, cseq, m.get("RSeq")+" 1 INVITE")
+		r.body, r.kind = offerSDP, "application/sdp"
+		p.send(r)
+		wait(t, inside, "the offer")
+	}
+	prack(2)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := i.Answer([]byte(answerSDP), dh)
+		answered <- err
+	}()
+	release <- struct{}{}
+	if m := p.expect("PRACK", 488); !strings.Contains(m.get("Warning"), "No codec in common") {
+		t.Errorf("488:\n%s", m.raw)
+	}
+	if m := p.expect("INVITE", 200); m.body != answerSDP { // what was agreed upon
+		t.Errorf("200:\n%s", m.raw)
+	}
+	if err := wait(t, answered, "Answer"); err != nil {
+		t.Error(err)
+	}
+	rej = nil
+	prack(3) // the other one comes with the same number, and before the ACK
+	release <- struct{}{}
+	if m := p.expect("PRACK", 200); m.body != updatedSDP || m.get("Session-Expires") != "" {
+		t.Errorf("200:\n%s", m.raw)
+	}
+	c := &call{p: p, inv: inv, ok: m, n: 3}
+	c.ack(1, "")
+	wait(t, d.Confirmed(), "the ACK")
+
+	// Before the answer.
+	p = b.phone("udp")
+	inv = newInvite()
+	inv.extra = []string{"Supported: 100rel"}
+	p.send(inv)
+	i = wait(t, h.got, "the INVITE")
+	i.Early(dh)
+	if err := i.Progress([]byte(answerSDP)); err != nil {
+		t.Fatal(err)
+	}
+	m = p.until(183)
+	prack(2)
+	go func() {
+		_, err := i.Answer([]byte(answerSDP), dh)
+		answered <- err
+	}()
+	for early := p.read(3 * testT1); early != nil; early = p.read(3 * testT1) {
+		if early.code == 200 {
+			t.Fatalf("before the offer was answered:\n%s", early.raw)
+		}
+	}
+	release <- struct{}{}
+	if m := p.expect("PRACK", 200); m.body != updatedSDP {
+		t.Errorf("200:\n%s", m.raw)
+	}
+	if m := p.expect("INVITE", 200); m.body != "" {
+		t.Errorf("200:\n%s", m.raw)
+	}
+	if err := wait(t, answered, "Answer"); err != nil {
+		t.Error(err)
+	}
+}
+
 // The other role: what we call wants its provisional responses confirmed.
 func TestDialPRACK(t *testing.T) {
 	b := start(t, quiet)

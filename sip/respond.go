@@ -151,8 +151,8 @@ func refusalFields(f *flow, r *RejectError) []field {
 	if r.RetryAfter > 0 {
 		fields = append(fields, field{"Retry-After", seconds(r.RetryAfter)})
 	}
-	for _, c := range r.challenges {
-		fields = append(fields, field{"WWW-Authenticate", c})
+	for _, c := range r.Challenges {
+		fields = append(fields, field{"WWW-Authenticate", oneLine(c)})
 	}
 	if r.Text != "" {
 		code := r.Warning

@@ -128,7 +128,7 @@ func (s *Server) stop(listeners []*listener) error {
 		inv.fail(&RejectError{Code: 503, Rule: "shutdown", Text: "The server is stopping", RetryAfter: s.cfg.RetryAfter}, ErrShutdown)
 	}
 	for _, l := range legs {
-		l.drop()
+		l.drop(Reason{})
 	}
 	for _, d := range s.dialogs.all() {
 		d.end(ErrShutdown)

@@ -168,6 +168,10 @@ func (m *message) checkAddresses() *refusal {
 	if len(m.from.Tag) > maxTag || len(m.to.Tag) > maxTag {
 		return refuse(400, "address", "A tag of more than %d bytes", maxTag)
 	}
+	// RFC 3891 section 3.
+	if m.method != "INVITE" && m.get("replaces") != "" {
+		return refuse(400, "replaces", "Replaces is for INVITE")
+	}
 	contacts := m.all("contact")
 	if m.method != "INVITE" && m.method != "UPDATE" {
 		return nil

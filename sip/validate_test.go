@@ -111,6 +111,12 @@ func TestValidation(t *testing.T) {
 		}), 200, ""},
 		{"OPTIONS", base(func(r *req) { *r = newCall(req{method: "OPTIONS"}) }), 200, "allow:UPDATE"},
 		{"OPTIONS with a body", base(func(r *req) { *r = newCall(req{method: "OPTIONS", body: "x", kind: "text/plain"}) }), 200, ""},
+		{"OPTIONS with Replaces", base(func(r *req) {
+			*r = newCall(req{method: "OPTIONS", extra: []string{"Replaces: a@b;to-tag=1;from-tag=2"}})
+		}), 400, "warning:Replaces is for INVITE"},
+		{"BYE with Replaces", base(func(r *req) {
+			*r = newCall(req{method: "BYE", to: "<sip:a@b>;tag=1", extra: []string{"Replaces: a@b;to-tag=1;from-tag=2"}})
+		}), 400, ""},
 		{"REGISTER", base(func(r *req) { *r = newCall(req{method: "REGISTER"}) }), 405, "allow:INVITE"},
 		{"garbage method", base(func(r *req) { *r = newCall(req{method: "NEWMETHOD"}) }), 405, "allow:INVITE"},
 		{"lower case method", base(func(r *req) { *r = newCall(req{method: "invite"}) }), 405, ""},
