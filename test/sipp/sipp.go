@@ -4,21 +4,19 @@
 // what the server recorded of it and against the messages on the wire.
 //
 // The target is the built server on a free port in a network namespace of its own,
-// or any host that PARLEY_SIPP_TARGET names as host:port; then only SIPp's verdict
-// and the messages count.
+// or any host that PARLEY_SIPP_TARGET names as host:port, with the called user in
+// PARLEY_SIPP_USER; then only SIPp's verdict and the messages count.
+// docs/scenarios.md lists the scenarios.
 package sipp
 
 import (
 	"embed"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/zaf/g711"
 
 	"parley/test/peers"
 )
@@ -41,8 +39,19 @@ type Run struct {
 
 // Message is one SIP message of a run.
 type Message struct {
+	At   time.Time
 	Sent bool
 	Text string
+}
+
+// Header is the first value of a header field, by its long name.
+func (m Message) Header(name string) string {
+	for line := range strings.Lines(m.Text) {
+		if field, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(field, name) {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // First is the first line of the message.
@@ -62,42 +71,111 @@ func (r Run) Count(sent bool, start string) int {
 	return n
 }
 
-// Play runs a scenario against target, "host:port", for the called user. args are
-// added to SIPp's command line. The file speech.ulaw is there for it to stream.
-func Play(t testing.TB, scenario, target, user string, args ...string) Run {
+// Play is a scenario to be played.
+type Play struct {
+	// File is the scenario's name, without ".xml".
+	File string
+	// Target is "host:port" of whom to call. Empty: SIPp waits to be called.
+	Target string
+	// User is the user part that is called.
+	User string
+	// Local is SIPp's own address, 127.0.0.1 when it is empty, and Port its port,
+	// 0 for any that is free.
+	Local string
+	Port  int
+	// Args are added to SIPp's command line.
+	Args []string
+}
+
+// Running is SIPp at work.
+type Running struct {
+	t     testing.TB
+	dir   string
+	began time.Time
+	*peers.Process
+	// Tag begins the Call-ID of each call that SIPp places.
+	Tag string
+}
+
+// Start starts SIPp. In its folder there are the files to be sent as sound: those of
+// sounds.go, and the recordings that come with SIPp.
+func Start(t testing.TB, p Play) *Running {
 	t.Helper()
 	peers.Need(t, "sipp", "sip-tester")
 	dir := t.TempDir()
-	text, err := Scenarios.ReadFile(scenario + ".xml")
+	ports := freePorts(t)
+	r := &Running{t: t, dir: dir, Tag: fmt.Sprintf("%s-%d", p.File, ports)}
+	text, err := Scenarios.ReadFile(p.File + ".xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"scenario.xml": text, "speech.ulaw": speech()} {
+	files := map[string][]byte{"scenario.xml": text}
+	for name, make := range sounds {
+		if strings.Contains(string(text), name) {
+			files[name] = make()
+		}
+	}
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	host, _, _ := strings.Cut(target, ":")
-	local := "0.0.0.0"
-	if strings.HasPrefix(host, "127.") {
-		local = "127.0.0.1"
+	r.recordings(string(text))
+	if p.Local == "" {
+		p.Local = "127.0.0.1"
+	}
+	if p.Port == 0 {
+		p.Port = ports
 	}
 	all := []string{
-		"-sf", "scenario.xml", "-s", user, target, "-i", local, "-mi", local, "-p", fmt.Sprint(peers.FreePort(t)), "-mp", fmt.Sprint(evenPort(t)),
-		"-nostdin", "-timeout", "90s", "-timeout_error", "-trace_err", "-error_file", "errors.log", "-trace_msg", "-message_file", "messages.log",
+		"-sf", "scenario.xml", "-i", p.Local, "-mi", p.Local, "-p", fmt.Sprint(p.Port), "-mp", fmt.Sprint(ports + 2), "-cid_str", r.Tag + "-%u-%p@%s",
+		"-nostdin", "-timeout", "80s", "-timeout_error", "-trace_err", "-error_file", "errors.log", "-trace_msg", "-message_file", "messages.log",
 	}
-	if !contains(args, "-m") {
+	if p.Target != "" {
+		all = append(all, "-s", p.User, p.Target)
+	}
+	if !contains(p.Args, "-m") {
 		all = append(all, "-m", "1")
 	}
-	began := time.Now()
-	p := peers.Start(t, dir, append(os.Environ(), "TERM=xterm"), "sipp", append(all, args...)...)
-	status, err := p.Wait(100 * time.Second)
-	if err != nil {
-		t.Error(err)
+	r.began = time.Now()
+	r.Process = peers.Start(t, dir, append(os.Environ(), "TERM=xterm"), "sipp", append(all, p.Args...)...)
+	return r
+}
+
+// recordings are the pcap files that the Debian package of SIPp brings, as far as the
+// scenario plays them.
+func (r *Running) recordings(scenario string) {
+	const folder = "/usr/share/sip-tester"
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if strings.Contains(scenario, `"`+e.Name()+`"`) {
+			if err := os.Symlink(filepath.Join(folder, e.Name()), filepath.Join(r.dir, e.Name())); err != nil {
+				r.t.Fatal(err)
+			}
+		}
 	}
-	errors, _ := os.ReadFile(filepath.Join(dir, "errors.log"))
-	messages, _ := os.ReadFile(filepath.Join(dir, "messages.log"))
-	return Run{Status: status, Messages: parseMessages(string(messages)), Output: string(errors), Took: time.Since(began)}
+}
+
+// Messages are those that SIPp has logged so far.
+func (r *Running) Messages() []Message {
+	text, _ := os.ReadFile(filepath.Join(r.dir, "messages.log"))
+	return parseMessages(string(text))
+}
+
+// Saw waits until a message in that direction begins with start.
+func (r *Running) Saw(sent bool, start string) bool {
+	return peers.Eventually(10*time.Second, func() bool { return Run{Messages: r.Messages()}.Count(sent, start) > 0 })
+}
+
+// Finish waits for SIPp's end.
+func (r *Running) Finish() Run {
+	r.t.Helper()
+	status, err := r.Wait(90 * time.Second)
+	if err != nil {
+		r.t.Error(err)
+	}
+	errors, _ := os.ReadFile(filepath.Join(r.dir, "errors.log"))
+	return Run{Status: status, Messages: r.Messages(), Output: string(errors), Took: time.Since(r.began)}
 }
 
 func contains(args []string, flag string) bool {
@@ -109,15 +187,6 @@ func contains(args []string, flag string) bool {
 	return false
 }
 
-// evenPort is a free port for RTP.
-func evenPort(t testing.TB) int {
-	for {
-		if p := peers.FreePort(t); p%2 == 0 {
-			return p
-		}
-	}
-}
-
 // parseMessages reads SIPp's message log.
 func parseMessages(log string) []Message {
 	var out []Message
@@ -126,22 +195,16 @@ func parseMessages(log string) []Message {
 		if !ok {
 			continue
 		}
+		var at time.Time
+		if fields := strings.Fields(strings.TrimLeft(head, "-")); len(fields) > 1 {
+			at, _ = time.Parse("2006-01-02 15:04:05.999999", fields[0]+" "+fields[1])
+		}
 		switch {
 		case strings.Contains(head, "message sent"):
-			out = append(out, Message{true, text})
+			out = append(out, Message{at, true, text})
 		case strings.Contains(head, "message received"):
-			out = append(out, Message{false, text})
+			out = append(out, Message{at, false, text})
 		}
-	}
-	return out
-}
-
-// speech is two seconds of sound in u-law without a header, as SIPp streams it.
-func speech() []byte {
-	out := make([]byte, 16000)
-	for i := range out {
-		t := float64(i) / 8000
-		out[i] = g711.EncodeUlawFrame(int16(8000 * math.Abs(math.Sin(5*t)) * math.Sin(2*math.Pi*(220+80*math.Sin(3*t))*t)))
 	}
 	return out
 }
