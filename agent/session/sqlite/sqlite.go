@@ -42,14 +42,16 @@ func Open(ctx context.Context, path string, opts ...session.Option) (*session.St
 	if err != nil {
 		return nil, fmt.Errorf("session/sqlite: %w", err)
 	}
-	file := (&url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}).String()
-	write, err := driver.Open(file + "?" + pragmas + "&_txlock=immediate")
+	// modeof gives the log the permissions of the file.
+	file := (&url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}).String() +
+		"?modeof=" + strings.ReplaceAll(url.QueryEscape(absolute), "+", "%20") + "&" + pragmas
+	write, err := driver.Open(file + "&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("session/sqlite: %s: %w", path, err)
 	}
 	// One writer: calls wait for each other here, in order, not in the file's lock.
 	write.SetMaxOpenConns(1)
-	read, err := driver.Open(file + "?" + pragmas + "&_pragma=query_only(on)&_txlock=deferred")
+	read, err := driver.Open(file + "&_pragma=query_only(on)&_txlock=deferred")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("session/sqlite: %s: %w", path, err), write.Close())
 	}
@@ -79,17 +81,22 @@ func open(ctx context.Context, write, read *sql.DB, opts []session.Option) (*ses
 	return session.NewStore(backend, opts...), nil
 }
 
-// claim makes the file before SQLite does, whose files everybody may read. SQLite gives
-// its other files the same permissions.
+// claim makes the file, and the log's index beside it, before SQLite does: what that
+// makes, everybody may read.
 func claim(path string) error {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return errors.New("no file is named")
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	for _, name := range [...]string{path, path + "-shm"} {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
 	}
-	return f.Close()
+	return nil
 }
 
 // checkpoint copies the log into the file and empties it, so that nothing of what was
