@@ -180,6 +180,16 @@ var turnCases = []struct {
 		want:   "1.00 open by digit\n 1.00 close keyed \"7\"",
 	},
 	{
+		name:   "BR-117 or at 64; what follows is a turn of its own, and is not lost at the timeout",
+		script: "1.00 digit 1" + strings.Repeat("\n 1.00 digit 1", 69) + "\n 5.00 tick",
+		want:   "1.00 open by digit\n 1.00 close keyed \"" + strings.Repeat("1", 64) + "\"\n 1.00 open by digit\n 1.00 stop by digit\n 3.00 close keyed \"111111\"",
+	},
+	{
+		name:   "BR-117 what one reply expects is not expected by the next",
+		script: "0.50 expect 2\n 1.00 digit 1\n 1.50 digit 2\n 2.00 expect 0\n 4.00 digit 1\n 4.10 digit 2\n 4.20 digit 3\n 9.00 tick",
+		want:   "1.00 open by digit\n 1.50 close keyed \"12\"\n 4.00 open by digit\n 4.00 stop by digit\n 6.20 close keyed \"123\"",
+	},
+	{
 		name:   "a lone hash key is a turn",
 		script: "1.00 digit #\n 1.10 tick",
 		want:   "1.00 open by digit\n 1.00 close keyed \"#\"",

@@ -1,0 +1,181 @@
+package call
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/media/g711"
+	"parley/sip"
+	"parley/test/phone"
+)
+
+// Cases of the catalogue of failures that people have reported, where no other test
+// has the very input.
+
+// descriptions are the session descriptions that a phone was sent.
+type descriptions struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (d *descriptions) trace(direction, text string) {
+	if _, body, ok := strings.Cut(text, "\r\n\r\n"); ok && direction == "<-" && strings.HasPrefix(body, "v=0") {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.all) == 0 || d.all[len(d.all)-1] != body { // else a copy, or the same again
+			d.all = append(d.all, body)
+		}
+	}
+}
+
+// BR-001, BR-004, BR-013: every answer in a call has the advertised address and the
+// same origin, whose version grows by one with each change; a hold is answered in kind.
+func TestEveryAnswerHasTheSameAddressAndOrigin(t *testing.T) {
+	var seen descriptions
+	g := startGateway(t, func(c *Config, _ *sip.Config) { c.Advertise = netip.MustParseAddr("127.0.0.9") })
+	p := ringUp(t, phone.Config{Number: "+14155550100", Trace: seen.trace})
+	c := dial(t, p, g.uri)
+	for _, direction := range []string{"sendonly", "inactive", "sendrecv"} {
+		if err := c.Reinvite(within(t), direction, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.MovePort(within(t)); err != nil { // of theirs: our answer stays as it is
+		t.Fatal(err)
+	}
+	if err := g.agent.last().call.Control.Hold(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	var directions []string
+	first := ""
+	for i, text := range seen.all {
+		if got := regexp.MustCompile(`(?m)^c=.*$`).FindAllString(text, -1); len(got) != 1 || strings.TrimSpace(got[0]) != "c=IN IP4 127.0.0.9" {
+			t.Errorf("description %d has %q", i, got)
+		}
+		m := regexp.MustCompile(`(?m)^o=(\S+ \d+) (\d+) (.*)$`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("no origin in %q", text)
+		}
+		if first == "" {
+			first = m[1] + m[3]
+		} else if m[1]+m[3] != first {
+			t.Errorf("origin %q, before %q", m[1]+m[3], first)
+		}
+		if i > 0 {
+			if before := regexp.MustCompile(`(?m)^o=\S+ \d+ (\d+)`).FindStringSubmatch(seen.all[i-1])[1]; number(t, m[2]) != number(t, before)+1 {
+				t.Errorf("version %s after %s", m[2], before)
+			}
+		}
+		directions = append(directions, regexp.MustCompile(`(?m)^a=(sendrecv|sendonly|recvonly|inactive)\r?$`).FindStringSubmatch(text)[1])
+	}
+	if want := []string{"sendrecv", "recvonly", "inactive", "sendrecv", "sendonly"}; !slices.Equal(directions, want) {
+		t.Errorf("directions %q, want %q", directions, want)
+	}
+}
+
+func number(t *testing.T, s string) (n uint64) {
+	t.Helper()
+	for _, c := range s {
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}
+
+// BR-011: a call manager offers nothing, holds, plays music and comes back, each time
+// without an offer of its own: ours is never what the hold left.
+func TestMusicOnHoldWithoutOffers(t *testing.T) {
+	n := testNegotiation()
+	proposed := func() string {
+		t.Helper()
+		text := string(n.propose())
+		if !strings.Contains(text, "a=sendrecv\r\n") || !strings.Contains(text, "m=audio 20000 RTP/AVP 0 8 101\r\n") {
+			t.Errorf("our offer:\n%s", text)
+		}
+		return text
+	}
+	accepted := func(direction string) *change {
+		t.Helper()
+		c, err := n.accepted(offered("m=audio 4000 RTP/AVP 0 96", "a=rtpmap:96 telephone-event/8000", "a="+direction))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	proposed()
+	if c := accepted("sendrecv"); !c.flow.Send || !c.accept.event(96) {
+		t.Errorf("%+v", c.flow)
+	}
+	text, c, refusal := n.answer(offered("m=audio 4000 RTP/AVP 0 96", "a=rtpmap:96 telephone-event/8000", "a=inactive"))
+	if refusal != nil || !strings.Contains(string(text), "a=inactive\r\n") || c.flow.Send || c.flow.Recv || !c.held {
+		t.Fatalf("%v %+v\n%s", refusal, c, text)
+	}
+	proposed()
+	if c := accepted("sendonly"); c.flow.Send || !c.flow.Recv || !c.held || c.line.codec.Name != g711.PCMU().Name {
+		t.Errorf("music: %+v", c)
+	}
+	proposed()
+	if c := accepted("sendrecv"); !c.flow.Send || !c.flow.Recv || c.held || !c.accept.event(96) {
+		t.Errorf("resumed: %+v", c)
+	}
+}
+
+// BR-091: a peer that sends a packet for each that it hears, and no other, stalls for
+// good when we pause; an agent that only listens hears all of it.
+func TestAPeerThatSendsOnlyWhenItHears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, l := rung(t, g711.PCMU())
+		loud := constantPayload(t, 8000)
+		sent := 0
+		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+			for ; sent < len(m.peer.Seen()); sent++ {
+				m.peer.Send(false, loud)
+			}
+		}
+		if got := l.loudFrames(160); got < 498 || got > 505 {
+			t.Errorf("%d frames were heard in 10 s", got)
+		}
+		m.leave(t)
+	})
+}
+
+// BR-088: comfort noise, then nothing for 40 s, then a talkspurt: silence in real time,
+// and no hang-up while the call is held.
+func TestComfortNoiseThenNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, l := rung(t, g711.PCMU())
+		loud := constantPayload(t, 8000)
+		send := func(n int) {
+			for i := range n {
+				m.peer.Send(i == 0, loud)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		send(250)
+		m.peer.SendAs(13, false, m.peer.Timestamp, []byte{60})
+		time.Sleep(40 * time.Second)
+		m.peer.Timestamp += 40 * 8000
+		l.mu.Lock()
+		frames := len(l.at)
+		l.mu.Unlock()
+		if frames < 2235 || frames > 2255 { // 45 s, but for the moment until silence is believed
+			t.Errorf("%d frames by the end of the pause", frames)
+		}
+		before := l.loudFrames(160)
+		send(50)
+		if got := l.loudFrames(160) - before; got < 49 || got > 50 {
+			t.Errorf("%d of 50 frames are heard after it", got)
+		}
+		m.leave(t)
+	})
+}
