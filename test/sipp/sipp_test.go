@@ -2,6 +2,7 @@ package sipp
 
 import (
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,10 @@ func TestEveryFileIsPlayed(t *testing.T) {
 			t.Errorf("%s is in no run", f)
 		}
 		text, _ := Scenarios.ReadFile(f)
-		if strings.Contains(string(text), "ACK [") && strings.Contains(string(text), "[last_CSeq:]\nContent-Length: 0\n\n  ]]></send>\n  <recv") {
-			t.Errorf("%s copies the CSeq of another message into a request", f)
+		for _, block := range strings.Split(string(text), "<![CDATA[\n")[1:] {
+			if message, _, _ := strings.Cut(block, "]]>"); !strings.HasPrefix(message, "SIP/2.0 ") && strings.Contains(message, "[last_CSeq:]") {
+				t.Errorf("%s copies the CSeq of another message into a request", f)
+			}
 		}
 		if !strings.Contains(string(text), `<scenario name="`+name+`">`) {
 			t.Errorf("%s does not bear its name", f)
@@ -29,6 +32,30 @@ func TestEveryFileIsPlayed(t *testing.T) {
 		if about(name) == "" {
 			t.Errorf("%s does not say what it shows", f)
 		}
+	}
+}
+
+// The page lists every scenario, with the words of its file.
+func TestThePageListsEveryScenario(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := 0
+	for line := range strings.Lines(string(page)) {
+		name, found := strings.CutPrefix(line, "| `ua")
+		if !found {
+			continue
+		}
+		listed++
+		name, what, _ := strings.Cut(name, "` | ")
+		if want := about("ua" + name); strings.TrimSuffix(strings.TrimSpace(what), " |") != want {
+			t.Errorf("ua%s is not %q", name, want)
+		}
+	}
+	files, _ := fs.Glob(Scenarios, "*.xml")
+	if listed != len(files) {
+		t.Errorf("%d scenarios are listed, there are %d", listed, len(files))
 	}
 }
 
