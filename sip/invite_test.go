@@ -243,6 +243,24 @@ func TestMerged(t *testing.T) {
 	if len(h.calls) != 1 {
 		t.Errorf("%d calls", len(h.calls))
 	}
+	// Some time later, and while it still rings.
+	time.Sleep(6 * testT1) // as 3 s with the usual T1
+	other.branch += "again"
+	p.send(other)
+	p.answerBranch(other.branch, 482)
+	ring := holding()
+	b = start(t, ring.handle)
+	defer close(ring.release)
+	p = b.phone("udp")
+	inv := newInvite()
+	p.send(inv)
+	i := wait(t, ring.got, "the INVITE")
+	inv.branch += "other"
+	p.send(inv)
+	p.answerBranch(inv.branch, 482)
+	if i.Context().Err() != nil {
+		t.Error("the first is over")
+	}
 }
 
 // answerBranch reads until the response to a branch comes.
