@@ -6,7 +6,7 @@
 #   build   to build and run with the embedded recogniser and voice (default)
 #   weights the client that fetches the weights of the neural voice detector
 #   demo    the recorded speech that `make demo` speaks with
-#   test    the telephones, tools and sounds of `make test`
+#   test    the telephones, tools, sounds and the database of `make test`
 #
 # Run it as root, or as a user with sudo. It starts no service. Quick when all is
 # there. Go itself is not installed: see the README.
