@@ -179,3 +179,26 @@ func TestComfortNoiseThenNothing(t *testing.T) {
 		m.leave(t)
 	})
 }
+
+// The system's first answer to how old a packet is says 0 and is not counted.
+func TestTheFirstAgeIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := rung(t, g711.PCMU())
+		asked := 0
+		m.ear.delays = new(delays)
+		m.ear.age = func() time.Duration {
+			if asked++; asked == 1 {
+				return 0
+			}
+			return 3 * time.Millisecond
+		}
+		for range 2 * measureEvery {
+			m.peer.Send(false, constantPayload(t, 8000))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if d := m.ear.delays.hear.snapshot(); asked != 3 || d.Total() != 2 || d.Sum != 6*time.Millisecond {
+			t.Errorf("asked %d times: %+v", asked, d)
+		}
+		m.leave(t)
+	})
+}

@@ -201,12 +201,23 @@ func (e *ear) play(now, arrived time.Duration, payload []byte) {
 	}
 	e.began, e.heardAt, e.filled = true, now, 0
 	e.give(pcm)
-	if e.plays++; e.plays%measureEvery == 0 && e.delays != nil {
-		wait := now - arrived
-		if wait == 0 {
-			wait = e.age()
-		}
+	if e.delays != nil {
+		e.measure(now - arrived)
+	}
+}
+
+// measure counts how long one packet of measureEvery took to be heard: what it waited
+// here, or else its age.
+func (e *ear) measure(wait time.Duration) {
+	e.plays++
+	switch {
+	case e.plays == 1:
+		e.age() // the first answer is none, see rtp.Session.Age
+	case e.plays%measureEvery != 0:
+	case wait != 0:
 		e.delays.hear.observe(wait)
+	default:
+		e.delays.hear.observe(e.age())
 	}
 }
 
