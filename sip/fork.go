@@ -12,6 +12,13 @@ type Attempt struct {
 	Trunk    Trunk
 	Outgoing Outgoing
 	Handler  DialogHandler
+	// Before, when set, is called right before the place is, and may change Outgoing,
+	// such as its Offer. An error of it is the outcome of this place.
+	Before func(*Outgoing) error
+	// Failed, when set, is told why the place did not take the call, before DialFirst
+	// returns; not of a place that was not called any more. Of places that are called
+	// at the same time both may be called at the same time.
+	Failed func(error)
 }
 
 // elsewhereReason goes with the BYE of an answer that came too late.
@@ -68,7 +75,22 @@ type forked struct {
 // try makes one attempt. Of answers that come at the same moment one is taken; when
 // the handler refuses it the next may be.
 func (f *forking) try(ctx context.Context, n int) forked {
-	a, claimed := f.attempts[n], false
+	a := f.attempts[n]
+	d, err := f.call(ctx, a)
+	if err != nil && a.Failed != nil {
+		a.Failed(err)
+	}
+	return forked{n, d, err}
+}
+
+// call is try for one attempt.
+func (f *forking) call(ctx context.Context, a Attempt) (*Dialog, error) {
+	if a.Before != nil {
+		if err := a.Before(&a.Outgoing); err != nil {
+			return nil, err
+		}
+	}
+	claimed := false
 	d, err := f.s.dial(ctx, a.Trunk, a.Outgoing, a.Handler, func() bool {
 		claimed = f.taken.CompareAndSwap(false, true)
 		return claimed
@@ -76,7 +98,7 @@ func (f *forking) try(ctx context.Context, n int) forked {
 	if err != nil && claimed {
 		f.taken.Store(false)
 	}
-	return forked{n, d, err}
+	return d, err
 }
 
 func (f *forking) serial(ctx context.Context) (*Dialog, int, error) {

@@ -172,6 +172,45 @@ func TestDialFirstSerial(t *testing.T) {
 	}
 }
 
+// Each place is made ready when its turn comes, and what became of it is told.
+func TestDialFirstTellsOfEachPlace(t *testing.T) {
+	b := start(t, quiet)
+	p := phones(t, 3)
+	var told []string
+	attempt := func(n int) Attempt {
+		return Attempt{
+			Trunk: trunkTo(p[n].addr), Outgoing: Outgoing{To: "1"},
+			Before: func(o *Outgoing) error {
+				told = append(told, "before "+string(rune('0'+n)))
+				if n == 1 {
+					return errors.New("no port")
+				}
+				o.Offer = []byte(offerSDP)
+				return nil
+			},
+			Failed: func(err error) { told = append(told, err.Error()) },
+		}
+	}
+	result := make(chan tried, 1)
+	go func() {
+		d, n, err := b.DialFirst(t.Context(), []Attempt{attempt(0), attempt(1), attempt(2)}, false)
+		result <- tried{d, n, err}
+	}()
+	inv := p[0].fresh("INVITE")
+	if !strings.Contains(inv.raw, "m=audio") {
+		t.Errorf("no offer in\n%s", inv.raw)
+	}
+	p[0].respond(inv, 486, "a", "")
+	p[2].respond(p[2].fresh("INVITE"), 200, "c", answerSDP, "Contact: <sip:c@"+p[2].addr+">")
+	if r := wait(t, result, "DialFirst"); r.err != nil || r.n != 2 {
+		t.Errorf("%+v", r)
+	}
+	if len(told) != 5 || told[0] != "before 0" || !strings.Contains(told[1], "486") || told[2] != "before 1" || told[3] != "no port" || told[4] != "before 2" {
+		t.Errorf("told %q", told)
+	}
+	p[1].silent(2*testT1, "it was not ready")
+}
+
 // The best refusal (RFC 3261 section 16.7 number 6).
 func TestBetter(t *testing.T) {
 	code := func(n int) error { return &DialError{Code: n} }
