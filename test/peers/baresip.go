@@ -61,7 +61,7 @@ func StartBaresip(t testing.TB, number, microphone, codec, transport string, set
 	b.write("contacts", "")
 	b.write("config", strings.Join(append(settings, b.config(sip, control, microphone)), "\n"))
 	b.Process = Start(t, b.dir, append(environment(), "HOME="+b.dir), "baresip", "-f", b.dir)
-	b.WaitFor("baresip is ready", 10*time.Second)
+	b.WaitFor("baresip is ready", 30*time.Second)
 	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(control))
 	if err != nil {
 		t.Fatal(err)

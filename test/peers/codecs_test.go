@@ -27,6 +27,7 @@ func prompt(t *testing.T, name string, seed float64) []int16 {
 // Wideband both ways: what is said must come out as the same wave.
 func TestBaresipTalksInWideband(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, way := range []struct {
 		name, codec string
 		rate        int // of its files

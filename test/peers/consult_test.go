@@ -21,6 +21,7 @@ func linphoneOf(t *testing.T, number string, says []int16, answers bool) *Linpho
 // We send linphone elsewhere, and it goes.
 func TestLinphoneIsTransferred(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := linphoneOf(t, "+12025550130", callerSays, false), baresipOf(t, "desk", deskSays)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -44,6 +45,7 @@ func TestLinphoneIsTransferred(t *testing.T) {
 // Linphone sends us elsewhere: the agent goes on with who is there.
 func TestLinphoneTransfersUs(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := linphoneOf(t, "+12025550131", callerSays, false), baresipOf(t, "desk", deskSays)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -64,6 +66,7 @@ func TestLinphoneTransfersUs(t *testing.T) {
 // with Replaces.
 func TestLinphoneIsTransferredAttended(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := linphoneOf(t, "+12025550132", callerSays, false), linphoneOf(t, "desk", deskSays, true)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -85,6 +88,7 @@ func TestLinphoneIsTransferredAttended(t *testing.T) {
 // Linphone calls us, calls the desk, and connects the two: REFER to us with Replaces.
 func TestLinphoneTransfersUsAttended(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := linphoneOf(t, "+12025550133", callerSays, false), linphoneOf(t, "desk", deskSays, true)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -113,6 +117,7 @@ func TestLinphoneTransfersUsAttended(t *testing.T) {
 // it: an INVITE with Replaces to us.
 func TestLinphoneHandsACallOverToUs(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	desk, guest := linphoneOf(t, "desk", callerSays, false), linphoneOf(t, "guest", deskSays, true)
 	// Linphone leaves the port out of Refer-To.

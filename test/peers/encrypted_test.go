@@ -2,8 +2,6 @@ package peers
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +25,7 @@ func alike(t *testing.T, who string, sentence, recording []int16, want float64) 
 // on wrongly, the other telephones here do not.
 func TestAPhoneTalksEncrypted(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, way := range []struct {
 		encryption, suite, record string
 	}{
@@ -42,6 +41,7 @@ func TestAPhoneTalksEncrypted(t *testing.T) {
 		{phone.DTLS, "AEAD_AES_256_GCM", ""},
 	} {
 		t.Run(way.encryption+" "+way.suite, func(t *testing.T) {
+			t.Parallel()
 			asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 			performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 			g := StartGateway(t, performer)
@@ -90,6 +90,7 @@ func TestAPhoneTalksEncrypted(t *testing.T) {
 
 func TestNewKeysByReINVITE(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 	performer := &Performer{Says: answers, Pause: 100 * time.Millisecond}
 	g := StartGateway(t, performer)
@@ -135,6 +136,7 @@ func TestNewKeysByReINVITE(t *testing.T) {
 
 func TestThePolicyForEncryption(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, tt := range []struct {
 		policy, encryption string
 		code               int    // of the refusal
@@ -182,6 +184,7 @@ func TestThePolicyForEncryption(t *testing.T) {
 // Baresip encrypts by libsrtp and OpenSSL.
 func TestBaresipTalksEncrypted(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, way := range []struct{ name, transport, media string }{
 		{"SDES required, over TLS", "tls", ";mediaenc=srtp-mand"},
 		{"SDES required, AVPF", "tcp", ";mediaenc=srtp-mandf"},
@@ -189,24 +192,12 @@ func TestBaresipTalksEncrypted(t *testing.T) {
 		{"DTLS", "tls", ";mediaenc=dtls_srtp"},
 	} {
 		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
 			asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 			performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 			g := StartGateway(t, performer)
-			cert, key := Certificate(t)
-			both := filepath.Join(t.TempDir(), "both.pem")
-			var pair []byte
-			for _, file := range []string{cert, key} {
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				pair = append(pair, text...)
-			}
-			if err := os.WriteFile(both, pair, 0o600); err != nil {
-				t.Fatal(err)
-			}
 			b := StartBaresip(t, "+12025550113", microphone(t, asks, 500*time.Millisecond, 30*time.Second), "PCMU/8000/1", way.transport,
-				way.media, "rtcp_mux yes", "sip_certificate "+both, "sip_verify_server no")
+				way.media, "rtcp_mux yes", "sip_certificate "+certificateAndKey(t), "sip_verify_server no")
 			uri := g.URI("agent") + ";transport=" + way.transport
 			if way.transport == "tls" {
 				uri = "sip:agent@" + g.TLSHost + ";transport=tls"
@@ -236,8 +227,10 @@ func TestBaresipTalksEncrypted(t *testing.T) {
 // negotiates.
 func TestLinphoneTalksEncrypted(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, kind := range []string{"srtp", "dtls", "dtls with ICE"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 			performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 			g := StartGateway(t, performer)

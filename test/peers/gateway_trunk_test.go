@@ -55,6 +55,7 @@ func callBy(t *testing.T, caller *sip.Server, here sip.Trunk, user string) {
 // once it was told to end.
 func TestKamailioAsTrunkOfTheServer(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	dir, port, secure := t.TempDir(), FreePort(t), FreePort(t)
 	certificates(t, dir, "kamailio", "gateway")
 	var args []string
@@ -95,6 +96,7 @@ func TestKamailioAsTrunkOfTheServer(t *testing.T) {
 // one and is called by that; the call that is up goes on.
 func TestAKamailioDies(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, transport := range []string{"udp", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
 			first, one := startRegistrar(t, FreePort(t))

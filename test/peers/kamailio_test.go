@@ -210,6 +210,7 @@ func (quietCall) Info(string, []byte) bool                { return true }
 // The registration lasts although each refresh meets an expired nonce.
 func TestKamailioRegistration(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	kamailio, addr := startRegistrar(t, FreePort(t))
 	s := userAgent(t, func(context.Context, *sip.Invite) {})
 	r := register(t, s, account("alice", addr, "udp"))
@@ -244,6 +245,7 @@ func TestKamailioRegistration(t *testing.T) {
 // Calls between two of ours through the proxy, both directions of a dialog.
 func TestKamailioCalls(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	_, addr := startRegistrar(t, FreePort(t))
 	for _, transport := range []string{"udp", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
@@ -256,6 +258,7 @@ func TestKamailioCalls(t *testing.T) {
 // and is reached by its registration's connection.
 func TestKamailioOverTLS(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	modules, err := filepath.Glob("/usr/lib/*/kamailio/modules/tls.so")
 	if err != nil || len(modules) == 0 {
 		t.Skip("Kamailio has no TLS; on Debian: apt-get install kamailio kamailio-tls-modules")
@@ -367,6 +370,7 @@ func proxiedCall(t *testing.T, addr, transport string, files sip.TLS) {
 // The registrar is restarted, and knows neither the connection nor the nonce.
 func TestKamailioRestart(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	port := FreePort(t)
 	kamailio, addr := startRegistrar(t, port)
 	s := userAgent(t, func(context.Context, *sip.Invite) {})

@@ -25,6 +25,7 @@ func (s *Server) theCall(t *testing.T) call.Status {
 // Keys that are sent over HTTP reach the telephone, and its own the server.
 func TestBaresipGetsKeys(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, transport := range []string{"udp", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
 			s := StartServer(t, Settings{API: true})
@@ -54,6 +55,7 @@ func TestBaresipGetsKeys(t *testing.T) {
 
 func TestLinphoneGetsKeys(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	s := StartServer(t, Settings{API: true})
 	l := StartLinphone(t, "+12025550141", microphone(t, nil, 0, 20*time.Second))
 	l.Call(s.URI("echo"))

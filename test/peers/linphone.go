@@ -38,7 +38,7 @@ func StartLinphone(t testing.TB, number, microphone string, replace ...string) *
 		t.Fatal(err)
 	}
 	l.Process = Start(t, l.dir, append(environment(), "HOME="+l.dir), "linphonec", "-c", file)
-	l.WaitFor("linphonec>", 10*time.Second)
+	l.WaitFor("linphonec>", 30*time.Second)
 	l.Tell("soundcard use files")
 	l.Tell("play " + microphone)
 	l.Tell("record " + l.recording())
@@ -49,7 +49,7 @@ func StartLinphone(t testing.TB, number, microphone string, replace ...string) *
 // that lead nowhere, and leaves only G.711.
 func linphoneConfig(number string, port int) string {
 	sections := []string{
-		fmt.Sprintf("[sip]\nsip_port=%d\nsip_tcp_port=-1\nsip_tls_port=-1\nbind_address=127.0.0.1\nuse_ipv6=0\nguess_hostname=0\n"+
+		fmt.Sprintf("[sip]\nsip_port=%d\nsip_tcp_port=-1\nsip_tls_port=-1\nverify_server_certs=0\nverify_server_cn=0\nbind_address=127.0.0.1\nuse_ipv6=0\nguess_hostname=0\n"+
 			"contact=sip:%s@127.0.0.1\ndefault_proxy=-1\nregister_only_when_network_is_up=0\nauto_net_state_mon=0\n"+
 			"use_rfc2833=1\nuse_info=0\nmedia_encryption=none\nipv6_migration_done=1", port, number),
 		"[rtp]\naudio_rtp_port=20000-20999\nbind_address=127.0.0.1\naudio_jitt_comp=60\nnortp_timeout=60",
@@ -62,7 +62,7 @@ func linphoneConfig(number string, port int) string {
 		rate    int
 		channel int
 		enabled int
-	}{{"PCMU", 8000, 1, 1}, {"PCMA", 8000, 1, 1}, {"opus", 48000, 2, 0}, {"speex", 16000, 1, 0}, {"speex", 8000, 1, 0}, {"GSM", 8000, 1, 0}} {
+	}{{"PCMU", 8000, 1, 1}, {"PCMA", 8000, 1, 1}, {"opus", 48000, 2, 0}, {"speex", 16000, 1, 0}, {"speex", 8000, 1, 0}, {"GSM", 8000, 1, 0}, {"G722", 8000, 1, 0}} {
 		sections = append(sections, fmt.Sprintf("[audio_codec_%d]\nmime=%s\nrate=%d\nchannels=%d\nenabled=%d", i, codec.name, codec.rate, codec.channel, codec.enabled))
 	}
 	return strings.Join(sections, "\n\n") + "\n"

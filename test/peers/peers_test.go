@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"flag"
 	"math"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,15 @@ import (
 	"parley/test/phone"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+// The telephones wait most of the time: more of them than there are processors can
+// talk at once.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	Main(m)
+}
 
 // speech is sound whose loudness and pitch wander as a sentence's do; two seeds
 // have little in common.
@@ -63,6 +72,7 @@ func heardBy(t *testing.T, who string, sentence, recording []int16, rate int) {
 
 func TestBaresipTalksWithAnAgent(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, way := range []struct{ codec, transport string }{{"PCMU/8000/1", "udp"}, {"PCMA/8000/1", "tcp"}} {
 		t.Run(way.codec[:4]+" "+way.transport, func(t *testing.T) {
 			asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
@@ -88,6 +98,7 @@ func TestBaresipTalksWithAnAgent(t *testing.T) {
 
 func TestBaresipHoldsAndResumes(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: speech(2.1, 2*time.Second), Pause: 100 * time.Millisecond}
 	g := StartGateway(t, performer)
 	b := StartBaresip(t, "+12025550102", microphone(t, speech(1.3, time.Second), 0, 40*time.Second), "PCMU/8000/1", "udp")
@@ -116,6 +127,7 @@ func TestBaresipHoldsAndResumes(t *testing.T) {
 
 func TestBaresipIsHungUpOn(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	g := StartGateway(t, &Brief{For: time.Second})
 	b := StartBaresip(t, "+12025550103", microphone(t, nil, 0, 20*time.Second), "PCMU/8000/1", "udp")
 	b.Call(g.URI("agent"))
@@ -129,6 +141,7 @@ func TestBaresipIsHungUpOn(t *testing.T) {
 
 func TestLinphoneTalksWithAnAgent(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 	performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 	g := StartGateway(t, performer)
@@ -215,6 +228,7 @@ func TestBothHangUpAtOnce(t *testing.T) {
 
 func TestServerEndsInOrderWithACallUp(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	s := StartServer(t, Settings{Rest: "[server]\ndrain_timeout = \"500ms\"\n"})
 	b := StartBaresip(t, "+12025550107", microphone(t, speech(1.3, time.Second), 0, 20*time.Second), "PCMU/8000/1", "udp")
 	b.Call(s.URI("echo"))

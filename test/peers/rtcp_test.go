@@ -13,6 +13,7 @@ var counted = regexp.MustCompile(`pkt\.report:\s+(\d+)\s+(\d+)`)
 
 func TestBaresipAndWeReportToEachOther(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	for _, mux := range []string{"no", "yes"} {
 		t.Run("rtcp_mux "+mux, func(t *testing.T) {
 			performer := &Performer{Says: speech(2.1, 2*time.Second), Pause: 500 * time.Millisecond}

@@ -53,6 +53,7 @@ func within(t *testing.T) context.Context {
 // We send baresip elsewhere: it calls there, says so, and we hang up.
 func TestBaresipIsTransferred(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := baresipOf(t, "+12025550120", callerSays), baresipOf(t, "desk", deskSays)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -80,6 +81,7 @@ func TestBaresipIsTransferred(t *testing.T) {
 // Who baresip is sent to is busy: the call goes on.
 func TestBaresipComesBackFromATransfer(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller := baresipOf(t, "+12025550121", callerSays)
 	nobody := userAgent(t, func(_ context.Context, inv *sip.Invite) {
@@ -109,6 +111,7 @@ func TestBaresipComesBackFromATransfer(t *testing.T) {
 // Baresip sends us elsewhere: the agent goes on with who is there.
 func TestBaresipTransfersUs(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := baresipOf(t, "+12025550122", callerSays), baresipOf(t, "desk", deskSays)
 	g := StartGatewayWith(t, performer, Setup{Trunk: switchboard(desk.Host)})
@@ -133,6 +136,7 @@ func TestBaresipTransfersUs(t *testing.T) {
 // A trunk that may not transfer us.
 func TestBaresipMayNotTransferUs(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	performer := &Performer{Says: agentSays, Pause: 200 * time.Millisecond}
 	caller, desk := baresipOf(t, "+12025550123", callerSays), baresipOf(t, "desk", deskSays)
 	trunk := switchboard(desk.Host)

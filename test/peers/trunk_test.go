@@ -18,6 +18,7 @@ var trunkScenario []byte
 // Calls through a trunk that is SIPp: several at once, and its verdict on each.
 func TestSIPpAsTrunk(t *testing.T) {
 	Isolated(t)
+	t.Parallel()
 	Need(t, "sipp", "sip-tester")
 	const calls = 20
 	dir, port := t.TempDir(), FreePort(t)
