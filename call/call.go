@@ -139,14 +139,21 @@ func (c *Call) negotiation(t *trunk, session *rtp.Session, local netip.Addr) *ne
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:])
-	n := newNegotiation(c.server.cfg, codecs, c.address(t, session, local), session.Local().Port(), binary.BigEndian.Uint64(id[:])>>2)
+	set := c.address(t, session)
+	n := newNegotiation(c.server.cfg, codecs, local, session.Local().Port(), binary.BigEndian.Uint64(id[:])>>2)
+	if set.IsValid() {
+		n.local.Addr = set
+	} else {
+		n.facing = facing
+	}
 	n.listenRTCP = func() uint16 { return c.listenRTCP(session) }
 	c.protect(n, t)
 	return n
 }
 
-// address is the address to put into session descriptions.
-func (c *Call) address(t *trunk, session *rtp.Session, local netip.Addr) netip.Addr {
+// address is the address that the configuration puts into session descriptions; the
+// zero value when it does not say.
+func (c *Call) address(t *trunk, session *rtp.Session) netip.Addr {
 	if t != nil && t.cfg.Advertise.IsValid() {
 		return t.cfg.Advertise
 	}
@@ -156,7 +163,7 @@ func (c *Call) address(t *trunk, session *rtp.Session, local netip.Addr) netip.A
 	if a := session.Local().Addr(); !a.IsUnspecified() {
 		return a
 	}
-	return local
+	return netip.Addr{}
 }
 
 // connect makes ear and mouth for the agent's rates.
