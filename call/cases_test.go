@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"parley/agent"
 	"parley/media/g711"
 	"parley/sip"
 	"parley/test/phone"
@@ -198,6 +199,37 @@ func TestTheFirstAgeIsNotCounted(t *testing.T) {
 		}
 		if d := m.ear.delays.hear.snapshot(); asked != 3 || d.Total() != 2 || d.Sum != 6*time.Millisecond {
 			t.Errorf("asked %d times: %+v", asked, d)
+		}
+		m.leave(t)
+	})
+}
+
+// BR-007: a telephone presses on the events of the codec that is not spoken.
+func TestKeysOnTheOtherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := rung(t, g711.PCMU())
+		_, c, refusal := m.nego.answer([]byte("v=0\r\no=x 1 2 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0 101 103\r\n" +
+			"a=rtpmap:101 telephone-event/8000\r\na=rtpmap:103 telephone-event/48000\r\n"))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		l := new(listener)
+		m.Call.session = l
+		m.pending.Store(c)
+		time.Sleep(20 * time.Millisecond)
+		for i, pt := range []uint8{101, 103} {
+			ts := m.peer.Timestamp + uint32(i)*8000
+			for n := range uint16(5) {
+				m.peer.SendAs(pt, n == 0, ts, []byte{byte(i + 1), 10, byte((n + 1) * 160 >> 8), byte((n + 1) * 160)})
+				time.Sleep(20 * time.Millisecond)
+			}
+			for range 3 {
+				m.peer.SendAs(pt, false, ts, []byte{byte(i + 1), 0x8a, 3, 32})
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		if got := l.count(agent.Digit); got != 2 {
+			t.Errorf("%d keys of 2", got)
 		}
 		m.leave(t)
 	})

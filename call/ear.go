@@ -1,6 +1,7 @@
 package call
 
 import (
+	"slices"
 	"time"
 
 	"parley/agent"
@@ -65,11 +66,11 @@ type ear struct {
 
 // accept says what the payload types of the caller's packets are.
 type accept struct {
-	events [2]uint8 // telephone-event by our number and by the peer's
+	events [3]uint8 // telephone-event by our number, by the peer's, and of another clock
 	hasEvt bool
 }
 
-func (a accept) event(pt uint8) bool { return a.hasEvt && (pt == a.events[0] || pt == a.events[1]) }
+func (a accept) event(pt uint8) bool { return a.hasEvt && slices.Contains(a.events[:], pt) }
 
 // earCounts is kept by the wheel and read when the call is over.
 type earCounts struct {

@@ -144,6 +144,7 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 		if f, ok := events(line.formatsOf(), c.format.clock); ok {
 			m.Events, m.EventClock = true, f.clock
 			m.SendEventPT, m.RecvEventPT = f.pt, f.pt
+			m.OtherEventPT = otherEvents(line.formatsOf(), f.pt)
 		}
 	}
 	m.PacketTime, m.MaxPacketTime = line.milliseconds("ptime"), line.milliseconds("maxptime")
@@ -206,7 +207,7 @@ func Accept(offer []byte, answer *Session, l Local) (m Media, err error) {
 			own := offered.formatsOf()
 			m.RecvPT = c.PayloadType
 			if e, ok := events(own, c.ClockRate); ok {
-				m.RecvEventPT = e.pt
+				m.RecvEventPT, m.OtherEventPT = e.pt, otherEvents(own, e.pt)
 			} else {
 				m.Events = false
 			}

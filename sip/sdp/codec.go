@@ -122,6 +122,16 @@ func events(formats []format, clock int) (found format, ok bool) {
 	return found, ok
 }
 
+// otherEvents is a telephone-event beside the one that was chosen; 0: there is none.
+func otherEvents(formats []format, chosen uint8) uint8 {
+	for _, f := range formats {
+		if strings.EqualFold(f.name, eventName) && f.pt != chosen {
+			return f.pt
+		}
+	}
+	return 0
+}
+
 // with is c as the peer numbers and parametrises it.
 func (c Codec) with(f format) Codec {
 	c.PayloadType, c.Params = f.pt, f.params

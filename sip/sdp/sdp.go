@@ -93,6 +93,9 @@ type Media struct {
 	Events                   bool
 	SendEventPT, RecvEventPT uint8
 	EventClock               int
+	// OtherEventPT is a telephone-event of another clock in the offer, theirs or ours;
+	// 0: there is none. Some press on it whatever was answered.
+	OtherEventPT uint8
 	// Send and Recv are our direction.
 	Send, Recv bool
 	// Held says that the peer put us on hold: sendonly, inactive or 0.0.0.0.

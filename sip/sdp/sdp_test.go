@@ -118,7 +118,9 @@ func TestAnswerTakes(t *testing.T) {
 			codecs: []Codec{opus, pcma},
 			m:      []string{"m=audio 20000 RTP/AVP 102 103"},
 			lines:  []string{"a=rtpmap:102 opus/48000/2", "a=fmtp:102 useinbandfec=1"},
-			check:  func(m Media) bool { return m.EventClock == 48000 && m.Codec.PayloadType == 102 },
+			check: func(m Media) bool {
+				return m.EventClock == 48000 && m.Codec.PayloadType == 102 && m.OtherEventPT == 101
+			},
 		},
 		{
 			name: "BR-007 the clock of events is that of PCMA",
@@ -126,7 +128,7 @@ func TestAnswerTakes(t *testing.T) {
 				"a=rtpmap:103 telephone-event/48000", "a=rtpmap:101 telephone-event/8000"),
 			codecs: []Codec{pcma},
 			m:      []string{"m=audio 20000 RTP/AVP 8 101"},
-			check:  func(m Media) bool { return m.EventClock == 8000 },
+			check:  func(m Media) bool { return m.EventClock == 8000 && m.OtherEventPT == 103 },
 		},
 		{
 			name:   "BR-007 events of another clock only are better than none",
@@ -380,7 +382,7 @@ func TestOfferAndAccept(t *testing.T) {
 	}{
 		{"BR-016 other numbers than ours", plainOffer("m=audio 4000 RTP/AVP 107 96", "a=rtpmap:107 opus/48000/2", "a=rtpmap:96 telephone-event/48000"),
 			func(m Media) bool {
-				return m.Codec.Name == "opus" && m.Codec.PayloadType == 107 && m.RecvPT == 111 && m.SendEventPT == 96 && m.RecvEventPT == 101 && m.Send && m.Recv
+				return m.Codec.Name == "opus" && m.Codec.PayloadType == 107 && m.RecvPT == 111 && m.SendEventPT == 96 && m.RecvEventPT == 101 && m.OtherEventPT == 102 && m.Send && m.Recv
 			}},
 		{"BR-011 music on hold", plainOffer("m=audio 4000 RTP/AVP 0 96", "a=rtpmap:96 telephone-event/8000", "a=sendonly"),
 			func(m Media) bool {
