@@ -32,10 +32,12 @@ type negotiation struct {
 	// listenRTCP binds a port for RTCP, if that was not done, and says which; 0 when
 	// there is none. Nil is for tests that want none.
 	listenRTCP func() uint16
-	guard      guarding
-	last       []byte // the session description we sent last
-	offer      []byte // our offer that waits for an answer
-	now        *change
+	// facing is the address of ours for a peer's, when it is not a set one. Nil: local.
+	facing func(local, peer netip.Addr) netip.Addr
+	guard  guarding
+	last   []byte // the session description we sent last
+	offer  []byte // our offer that waits for an answer
+	now    *change
 }
 
 // change is what an offer/answer exchange settled; the wheel puts it into force
@@ -72,8 +74,8 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 	if err != nil {
 		return nil, nil, reject(err)
 	}
-	renewed := n.renewed(m)
-	if n.control(m.RTCPMux) || renewed {
+	renewed, moved := n.renewed(m), n.moved(m)
+	if n.control(m.RTCPMux) || renewed || moved {
 		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
 			return nil, nil, reject(err)
 		}
@@ -91,6 +93,17 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 	}
 	n.last = answer
 	return answer, c, nil
+}
+
+// moved says that our address is another one for the first offer, now that it is
+// known where the peer is.
+func (n *negotiation) moved(m sdp.Media) bool {
+	if n.facing == nil || n.last != nil {
+		return false
+	}
+	before := n.local.Addr
+	n.local.Addr = n.facing(before, m.Peer.Addr().Unmap())
+	return n.local.Addr != before
 }
 
 // propose makes our offer, for an INVITE or re-INVITE that came without one.
