@@ -102,7 +102,7 @@ func (n *negotiation) moved(m sdp.Media) bool {
 		return false
 	}
 	before := n.local.Addr
-	n.local.Addr = n.facing(before, m.Peer.Addr().Unmap())
+	n.local.Addr = n.facing(before, m.Named.Unmap())
 	return n.local.Addr != before
 }
 

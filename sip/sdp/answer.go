@@ -117,6 +117,7 @@ func weightier(a, b *Refusal) *Refusal {
 // agree works out what an accepted stream means for us.
 func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *Refusal) {
 	conn, err := offer.connection(line)
+	named := conn.addr
 	if c.sec.ice != nil {
 		conn, err = connection{v6: l.Addr.Unmap().Is6()}, nil // the checks say where the peer is
 	}
@@ -130,7 +131,7 @@ func agree(offer *Session, line *media, index int, c choice, l Local) (Media, *R
 	peers := offer.direction(line)
 	ours := peers.mirror()
 	m := Media{
-		Index: index, Host: conn.host, Codec: c.codec.with(c.format), RecvPT: c.format.pt,
+		Index: index, Host: conn.host, Named: named, Codec: c.codec.with(c.format), RecvPT: c.format.pt,
 		Protection: c.sec.kind, SDES: c.sec.sdes, DTLS: c.sec.dtls, ICE: c.sec.ice, Mid: line.mid(),
 	}
 	m.Held = hold || !peers.recv

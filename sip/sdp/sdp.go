@@ -79,6 +79,9 @@ type Media struct {
 	// Peer is where to send RTP. Not valid when the peer wrote the unspecified
 	// address (the hold of RFC 2543) or a host name.
 	Peer netip.AddrPort
+	// Named is the address of the peer's c= line, also with ICE, where it is no more
+	// than a hint.
+	Named netip.Addr
 	// Host is the peer's connection address when that is a host name; resolve it
 	// or wait for the first packet.
 	Host string

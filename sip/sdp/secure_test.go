@@ -127,6 +127,9 @@ func TestProtectedOffers(t *testing.T) {
 				if m.ICE != nil && (m.Peer.IsValid() || m.Held || !m.Send) {
 					t.Errorf("with ICE the c= line counts: %+v", m)
 				}
+				if !m.Named.IsValid() {
+					t.Errorf("the c= line is not told: %+v", m)
+				}
 				if m.DTLS.Client != strings.Contains(text, "a=setup:active") {
 					t.Error("the role is another than is said")
 				}
