@@ -113,7 +113,10 @@ var calledScenarios = []scenario{
 		st.must("resume", struct{}{})
 		st.status(call.StateAnswered)
 		st.hangUp(500 * time.Millisecond)
-	}, check: heard(40)},
+	}, check: func(st *stage) {
+		heard(40)(st)
+		st.steady()
+	}},
 	{file: "uas-dtmf", calls: 1, drive: func(st *stage) {
 		st.status(call.StateAnswered)
 		st.must("dtmf", map[string]string{"digits": "15,9*#D"})
@@ -210,7 +213,35 @@ var registrars = []scenario{
 
 // reserve is freePorts where no test is to blame.
 func reserve() int {
-	return 11000 + int(used.Add(portsEach)-portsEach)%20000
+	return 11000 + int(used.Add(portsEach)-portsEach)%10000
+}
+
+// steady: all requests of the server's one call have the same From and Call-ID, CSeq
+// goes up by one, and the version of the session by one from offer to offer.
+func (st *stage) steady() {
+	var from, id, session string
+	var sequence, version int
+	for _, m := range st.Messages {
+		if m.Sent || strings.HasPrefix(m.First(), "SIP/2.0") || strings.HasPrefix(m.First(), "ACK") {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(m.Header("CSeq"), "%d", &n); err != nil || sequence != 0 && n != sequence+1 {
+			st.Errorf("%s: CSeq %d after %d, %v", m.First(), n, sequence, err)
+		}
+		if from != "" && (m.Header("From") != from || m.Header("Call-ID") != id) {
+			st.Errorf("%s: From or Call-ID have changed", m.First())
+		}
+		sequence, from, id = n, m.Header("From"), m.Header("Call-ID")
+		_, origin, ok := strings.Cut(m.Text, "\no=")
+		if fields := strings.Fields(origin); ok && len(fields) > 2 {
+			var v int
+			if _, err := fmt.Sscanf(fields[2], "%d", &v); err != nil || session != "" && (v != version+1 || fields[1] != session) {
+				st.Errorf("session %s version %d after %s version %d, %v", fields[1], v, session, version, err)
+			}
+			session, version = fields[1], v
+		}
+	}
 }
 
 // between is the time from the last message received or sent that begins so to the

@@ -202,7 +202,9 @@ var callers = []scenario{
 	}},
 }
 
-func secret(password string) []string { return []string{"-au", "alice", "-ap", password, "-auth_uri", "agent@parley"} }
+func secret(password string) []string {
+	return []string{"-au", "alice", "-ap", password, "-auth_uri", "agent@parley"}
+}
 
 // otherPlayed: the second SIPp went through its scenario.
 func (st *stage) otherPlayed() {

@@ -12,14 +12,14 @@ import (
 const portsEach = 10
 
 // used counts the ports given away. Runs go on at the same time, so none is given
-// twice; all are below those that the system picks from.
+// twice; all are below those of peers.FreePort and those that the system picks from.
 var used atomic.Int32
 
 // freePorts is the first, even one of portsEach ports that are free now.
 func freePorts(t testing.TB) int {
 	t.Helper()
 	for range 2000 {
-		port := 11000 + int(used.Add(portsEach)-portsEach)%20000
+		port := 11000 + int(used.Add(portsEach)-portsEach)%10000
 		if free(port) && free(port+2) && free(port+4) {
 			return port
 		}
