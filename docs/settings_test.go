@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -17,6 +19,7 @@ import (
 
 	"parley/agent/llm/script"
 	"parley/config"
+	"parley/sip"
 )
 
 // sample is the sample configuration: section, key.
@@ -100,7 +103,7 @@ func TestTOML(t *testing.T) {
 			switch b.info {
 			case "toml":
 				configurations++
-				if _, err := config.Load(file, nil); err != nil {
+				if err := whole(file); err != nil {
 					t.Errorf("%s:%d: %v", p.name, b.line, err)
 				}
 			case "toml script":
@@ -113,6 +116,65 @@ func TestTOML(t *testing.T) {
 	}
 	if configurations < 4 || scripts < 1 {
 		t.Errorf("only %d configurations and %d scripts seen", configurations, scripts)
+	}
+}
+
+// whole loads a configuration and makes of it what can be made without files and ports.
+func whole(file string) error {
+	cfg, err := config.Load(file, nil)
+	if err != nil {
+		return err
+	}
+	_, routes := cfg.Routes()
+	sources, err := cfg.Sources()
+	errs := []error{routes, err}
+	_, err = sip.NewGate(cfg.Auth.Access, cfg.Passwords(), sources)
+	errs = append(errs, err)
+	for _, t := range cfg.Trunks() {
+		if t.SIP.Hosts != nil { // it can be called
+			errs = append(errs, t.SIP.Validate())
+		}
+	}
+	for _, w := range cfg.Warnings {
+		errs = append(errs, fmt.Errorf("warning: %v", w))
+	}
+	return errors.Join(errs...)
+}
+
+// products are those that trunks.md has to show, with Parley's side each.
+var products = []string{"Kamailio", "Asterisk", "FreeSWITCH", "3CX", "Twilio", "Telnyx"}
+
+// trunkKey is a key of the commented [[trunk]] of the sample.
+var trunkKey = regexp.MustCompile(`(?m)^#   ([a-z_]+) = `)
+
+// trunks.md tells of every key that a trunk has, and shows each product with a trunk
+// that loads and a table of what to look at.
+func TestTrunks(t *testing.T) {
+	sample, err := os.ReadFile(filepath.Join(root, "deploy", "sip-server.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trunk, _ := strings.Cut(string(sample), "#   [[trunk]]")
+	trunk, _, _ = strings.Cut(trunk, "#   [[route]]")
+	text, err := os.ReadFile("trunks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := trunkKey.FindAllStringSubmatch(trunk, -1)
+	if len(keys) < 30 {
+		t.Fatalf("only %d keys of a trunk found", len(keys))
+	}
+	for _, key := range keys {
+		if !regexp.MustCompile("`" + key[1] + "[`= ]|(?m)^" + key[1] + " = ").Match(text) {
+			t.Errorf("docs/trunks.md says nothing of `%s`", key[1])
+		}
+	}
+	for _, name := range products {
+		_, section, found := strings.Cut(string(text), "\n## "+name+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !found || !strings.Contains(section, "[[trunk]]") || !strings.Contains(section, "| see |") && !strings.Contains(section, "| symptom |") {
+			t.Errorf("docs/trunks.md does not show %s as a trunk, or not what to look at", name)
+		}
 	}
 }
 
