@@ -225,6 +225,12 @@ func (s *Session) record(b []byte, from netip.AddrPort, f *Flow, now time.Durati
 	}
 }
 
+// shaking says that there is a handshake which may have something to say.
+func (s *Session) shaking() bool {
+	a := s.association.Load()
+	return a != nil && !a.over.Load()
+}
+
 // flights sends what a handshake has to say.
 func (s *Session) flights(f *Flow, now time.Duration) {
 	a := s.association.Load()

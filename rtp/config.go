@@ -9,9 +9,11 @@ import (
 
 // The drivers that Config.Driver names.
 const (
-	// DriverAuto is raw on Linux and goroutine elsewhere, or when WithListen
-	// gives the sockets.
+	// DriverAuto is uring on Linux, raw where that is forbidden, as it is in many
+	// containers, and goroutine elsewhere or when WithListen gives the sockets.
 	DriverAuto = "auto"
+	// DriverUring turns non-blocking sockets, many by one system call. Linux 5.4.
+	DriverUring = "uring"
 	// DriverRaw turns non-blocking sockets by system call. Linux only.
 	DriverRaw = "raw"
 	// DriverGoroutine has one reader goroutine for each socket.
@@ -39,7 +41,7 @@ type Config struct {
 	Quarantine time.Duration
 	// DSCP marks the packets sent, 0 to 63; 46 is expedited forwarding.
 	DSCP int
-	// Driver is "auto", "raw" or "goroutine".
+	// Driver is "auto", "uring", "raw" or "goroutine".
 	Driver string
 	// Tick is how often the sockets are drained.
 	Tick time.Duration
@@ -83,9 +85,9 @@ func (c Config) Validate() error {
 		add("dscp %d is not in 0-63", c.DSCP)
 	}
 	switch c.Driver {
-	case DriverAuto, DriverRaw, DriverGoroutine:
+	case DriverAuto, DriverUring, DriverRaw, DriverGoroutine:
 	default:
-		add("driver %q is none of auto, raw, goroutine", c.Driver)
+		add("driver %q is none of auto, uring, raw, goroutine", c.Driver)
 	}
 	if c.Tick < time.Millisecond || c.Tick > 20*time.Millisecond {
 		add("tick %v is not in 1ms-20ms", c.Tick)

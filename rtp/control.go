@@ -89,6 +89,9 @@ func (s *Session) ListenRTCP() (port uint16, err error) {
 			return 0, fmt.Errorf("rtp: bind %v for RTCP: %w", s.wheel.cfg.Addr, err)
 		}
 	}
+	if r, ok := sock.(refuser); ok {
+		r.onRefusal(s.refused)
+	}
 	sock.age() // from now on arrivals are stamped
 	s.control.sock.Store(&sock)
 	return sock.local().Port(), nil

@@ -15,20 +15,41 @@ const (
 	maxStale = 512
 )
 
+// earlyLook is which share of the looks at a regular stream come a tick before the
+// packet is due: those find out that it runs ahead of our clock.
+const earlyLook = 8
+
+// calm is the jitter up to which packets are taken to come when they are due. Above it
+// every look comes a tick early, as one that is ahead would else be taken for punctual.
+const calm = 1250 * time.Microsecond
+
+// looks is how many datagrams drain will want at the tick, as far as is known: none,
+// one, or more.
+func (s *Session) looks(tick time.Duration) int {
+	switch {
+	case tick < s.rest:
+		return 0
+	case s.empty:
+		return 1
+	}
+	return 2
+}
+
 // drain takes what has arrived. While packets come one after the other on time the
-// socket is left alone until shortly before the next is due: most looks at it would
-// find nothing, and a look costs as much as a packet. It says whether it looked.
+// socket is left alone until the next is due: most looks at it would find nothing,
+// and a look costs as much as a packet. It says whether it looked.
 func (s *Session) drain(tick, now time.Duration) (looked bool) {
 	if tick < s.rest {
 		return false
 	}
-	// After a rest more than one packet may wait; otherwise the socket was empty a
-	// tick ago, and the packet that was awaited is the only one.
-	rested, quiet := s.rest != 0, true
-	s.rest = 0
+	// When the socket was empty a tick ago, the packet that was awaited is the only
+	// one; after a rest more may wait.
+	rested, quiet := s.rest != 0 || !s.empty, true
+	s.rest, s.empty = 0, false
 	for range maxDrain {
 		b, from, ok := s.sock.recv()
 		if !ok {
+			s.empty = true
 			break
 		}
 		f := s.current(now)
@@ -54,7 +75,10 @@ func (s *Session) drain(tick, now time.Duration) (looked bool) {
 			continue
 		}
 		if every := s.pace(f); every > 0 && quiet {
-			s.rest = tick + every - s.wheel.cfg.Tick
+			s.rest = tick + every
+			if s.regular++; s.regular%earlyLook == 0 || s.seq.jitterTime(f.ClockRate) > calm {
+				s.rest -= s.wheel.cfg.Tick
+			}
 		}
 		s.deliver(f, now)
 		if s.rest != 0 && !rested {

@@ -162,7 +162,7 @@ func TestWhatIsNotForTheHandlerIsCounted(t *testing.T) {
 		peer.Raw([]byte{0x80, 200, 0, 0, 0, 0, 0, 0})
 		peer.Raw(append([]byte{0, 1, 0, 0, 0x21, 0x12, 0xA4, 0x42}, make([]byte, 12)...))
 		peer.Raw(make([]byte, 5000))
-		time.Sleep(ptime)
+		time.Sleep(ptime + 5*ms) // what comes at once is looked for when the next is due
 		recv := flowTo(peer.Addr())
 		recv.Recv = false
 		s.SetFlow(recv)

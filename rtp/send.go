@@ -26,6 +26,7 @@ type sender struct {
 	mark    bool          // set the marker of the next packet
 	packets uint64        // sent, and octets, when the SSRC was chosen
 	octets  uint64
+	sealing int // octets by which protection makes a packet longer
 }
 
 // slots serves the slots that are due at the tick.
@@ -121,10 +122,27 @@ func (s *Session) send(to netip.AddrPort, payload []byte, pt uint8, marker bool,
 			return
 		}
 	}
+	s.out.sealing = len(b) - headerSize - len(payload)
 	if !s.sock.send(b, to) {
 		s.count.sendErrors.Add(1)
 		return
 	}
 	s.count.sent.Add(1)
 	s.count.sentBytes.Add(uint64(len(payload)))
+}
+
+// refused takes back what was said of a datagram that the system did not send after
+// all.
+func (s *Session) refused(b []byte) {
+	switch demux(b) {
+	case kindRTP:
+		s.count.sent.Add(^uint64(0))
+		s.count.sentBytes.Add(-uint64(len(b) - headerSize - s.out.sealing))
+		s.count.sendErrors.Add(1)
+	case kindRTCP:
+		s.count.reports.sent.Add(^uint64(0))
+		s.count.reports.sendErrors.Add(1)
+	default:
+		s.count.sendErrors.Add(1)
+	}
 }

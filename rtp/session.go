@@ -47,6 +47,8 @@ type Session struct {
 	packet  Packet        // handed to the Handler
 	resync  bool          // a new space began with a packet that was not delivered
 	rest    time.Duration // the socket is left alone until this tick; 0: it was not
+	regular uint32        // packets on time
+	empty   bool          // the last look at the socket found its end
 	paced   struct {      // the packet before, for pace
 		seq uint16
 		ts  uint32
@@ -60,6 +62,9 @@ func newSession(w *Wheel, sock socket, port uint16) *Session {
 		latch: latch{packets: w.cfg.LatchPackets, wait: w.cfg.LatchWait, relatch: w.cfg.Relatch},
 		// RFC 3550 section 5.1 wants all three random.
 		out: sender{ssrc: rand.Uint32(), seq: uint16(rand.Uint32()), ts: rand.Uint32(), mark: true},
+	}
+	if r, ok := sock.(refuser); ok {
+		r.onRefusal(s.refused)
 	}
 	s.control.name()
 	s.count.ssrc.Store(s.out.ssrc)
@@ -81,6 +86,7 @@ func (s *Session) SetFlow(f Flow) {
 		// number, for two calls between two packets must not lose the opening.
 		s.rearms.Add(1)
 	}
+	s.wheel.command(&command{session: s})
 }
 
 // Join lets the wheel turn the session for h from the next tick on. What had
@@ -165,6 +171,19 @@ func (s *Session) turn(tick, now time.Duration) (ok bool) {
 		s.reports(now)
 	}
 	return true
+}
+
+// due is the tick at which the session has something to do again, 0 for the next.
+func (s *Session) due() time.Duration {
+	f := s.seen
+	if f == nil || s.rest == 0 || f.DTLS != nil && s.shaking() {
+		return 0
+	}
+	next := min(s.rest, s.control.due)
+	if f.PacketTime > 0 && f.ClockRate > 0 {
+		next = min(next, s.out.next)
+	}
+	return next
 }
 
 // current is the flow that holds now, with what its arrival changes applied; nil

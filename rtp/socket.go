@@ -27,3 +27,23 @@ const maxDatagram = 2048
 // binder makes sockets for a wheel. Port 0 is any; queue, a power of two, is how
 // many datagrams wait for the wheel where it is not the system that keeps them.
 type binder func(w *Wheel, port uint16, queue uint32) (socket, error)
+
+// batch reads and writes the sockets of many sessions by one system call. The wheel
+// alone uses it.
+type batch interface {
+	// begin drops what was read ahead.
+	begin()
+	// want asks that up to n datagrams, 1 or 2, are read ahead from a socket. It
+	// says false when there is no room for more sockets.
+	want(s socket, n int) bool
+	// do reads and writes all that was asked for.
+	do()
+	close()
+}
+
+// refuser is a socket whose send is done later.
+type refuser interface {
+	// onRefusal is called with every datagram that send has taken and the system
+	// has not.
+	onRefusal(f func(b []byte))
+}

@@ -31,7 +31,8 @@ type Wheel struct {
 	cfg    Config
 	listen func(netip.AddrPort) (PacketConn, error)
 	bind   binder
-	raw    bool
+	batch  batch  // nil: each socket by itself
+	driver string // chosen
 	ports  *Ports // nil when the system chooses
 	began  time.Time
 
@@ -50,7 +51,8 @@ type Wheel struct {
 
 	// The turning goroutine's alone.
 	sessions []*Session
-	load     []int // sessions by phase
+	dues     []time.Duration // when each has something to do; beside them, so that the idle ones are not touched
+	load     []int           // sessions by phase
 	in       [maxDatagram]byte
 	plain    [maxDatagram]byte // what was decrypted
 	out      [headerSize + maxPayload + trailer]byte
@@ -62,7 +64,7 @@ type Wheel struct {
 // no lock that the wheel could wait for.
 type command struct {
 	session *Session
-	join    Handler       // nil: say BYE, or leave
+	join    Handler       // nil: one of the next; all nil: look at its flow
 	bye     chan struct{} // closed when BYE was said
 	left    chan struct{} // closed when it has left
 	next    *command
@@ -99,6 +101,7 @@ func newWheel(cfg Config, options ...Option) (*Wheel, error) {
 	}
 	probe, err := w.bind(w, 0, queued)
 	if err != nil {
+		w.release()
 		return nil, fmt.Errorf("rtp: cannot bind %v: %w (is it an address of this machine?)", cfg.Addr, err)
 	}
 	probe.close()
@@ -107,22 +110,39 @@ func newWheel(cfg Config, options ...Option) (*Wheel, error) {
 
 // choose picks the driver.
 func (w *Wheel) choose() error {
-	w.raw = w.cfg.Driver == DriverRaw || w.cfg.Driver == DriverAuto && rawBinder != nil && w.listen == nil
+	w.driver = w.cfg.Driver
 	switch {
-	case !w.raw:
+	case w.driver != DriverAuto:
+	case w.listen != nil || rawBinder == nil:
+		w.driver = DriverGoroutine
+	case batchOpener(w) == nil:
+		w.driver = DriverUring
+		return nil
+	default:
+		w.driver = DriverRaw
+	}
+	switch {
+	case w.driver == DriverGoroutine:
 		if w.listen == nil {
 			w.listen = listenUDP(w.cfg.DSCP)
 		}
 		w.bind = bindPacketConn
 	case rawBinder == nil:
-		return errors.New("rtp: the raw driver is for Linux only")
+		return fmt.Errorf("rtp: the %s driver is for Linux only", w.driver)
 	case w.listen != nil:
-		return errors.New("rtp: the raw driver cannot use sockets given by WithListen")
-	default:
+		return fmt.Errorf("rtp: the %s driver cannot use sockets given by WithListen", w.driver)
+	case w.driver == DriverRaw:
 		w.bind = rawBinder
+	default:
+		if err := batchOpener(w); err != nil {
+			return fmt.Errorf("rtp: the uring driver: %w (it may be forbidden here; auto does without)", err)
+		}
 	}
 	return nil
 }
+
+// Driver is the driver that was chosen: "uring", "raw" or "goroutine".
+func (w *Wheel) Driver() string { return w.driver }
 
 // Listen reserves a port and binds its socket, which holds what arrives until
 // Join. The session is not turned before. The error wraps ErrNoPort when the range
@@ -206,7 +226,18 @@ func (w *Wheel) Close() error {
 	for _, s := range open {
 		s.Close()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.release()
 	return nil
+}
+
+// release gives back what the driver holds.
+func (w *Wheel) release() {
+	if w.batch != nil {
+		w.batch.close()
+		w.batch = nil
+	}
 }
 
 // command asks the wheel to do c at its next tick.
@@ -228,7 +259,7 @@ func (w *Wheel) command(c *command) {
 func (w *Wheel) run() {
 	defer close(w.stopped)
 	sleep := time.Sleep
-	if w.raw {
+	if w.driver != DriverGoroutine {
 		takeThread()
 		sleep = preciseSleep
 	}
@@ -274,18 +305,56 @@ func (w *Wheel) rest() bool {
 	}
 }
 
-// turn turns all sessions once. tick is the deadline, which slots are reckoned by.
+// turn turns all sessions that have something to do. tick is the deadline, which
+// slots are reckoned by.
 func (w *Wheel) turn(tick, now time.Duration) {
 	w.turns.Add(1)
 	w.obey()
 	for i := 0; i < len(w.sessions); {
-		s := w.sessions[i]
-		if s.turn(tick, now) {
-			i++
+		end := w.readAhead(i, tick)
+		for i < min(end, len(w.sessions)) {
+			if tick < w.dues[i] {
+				i++
+				continue
+			}
+			s := w.sessions[i]
+			if s.turn(tick, now) {
+				w.dues[i] = s.due()
+				i++
+				continue
+			}
+			w.faults.Add(1)
+			w.leave(s) // another takes its place
+		}
+	}
+	w.flush()
+}
+
+// readAhead reads the sockets that sessions from i on will look at, as many as go
+// into one system call, and says which session is the first that it did not reach.
+// What sessions have sent goes out with that.
+func (w *Wheel) readAhead(i int, tick time.Duration) (end int) {
+	if w.batch == nil {
+		return len(w.sessions)
+	}
+	w.batch.begin()
+	for ; i < len(w.sessions); i++ {
+		if tick < w.dues[i] {
 			continue
 		}
-		w.faults.Add(1)
-		w.leave(s) // another takes its place
+		s := w.sessions[i]
+		if n := s.looks(tick); n > 0 && !w.batch.want(s.sock, n) {
+			break
+		}
+	}
+	w.batch.do()
+	return i
+}
+
+// flush lets what sessions have sent go out.
+func (w *Wheel) flush() {
+	if w.batch != nil {
+		w.batch.do()
 	}
 }
 
@@ -304,7 +373,14 @@ func (w *Wheel) obey() {
 		}
 		if c.bye != nil {
 			c.session.goodbye()
+			w.flush()
 			close(c.bye)
+			continue
+		}
+		if c.left == nil { // another flow
+			if i := c.session.index; i >= 0 {
+				w.dues[i] = 0
+			}
 			continue
 		}
 		w.leave(c.session)
@@ -319,6 +395,7 @@ func (w *Wheel) join(s *Session, h Handler) {
 	s.phase = slices.Index(w.load, slices.Min(w.load))
 	w.load[s.phase]++
 	w.sessions = append(w.sessions, s)
+	w.dues = append(w.dues, 0)
 	w.turning.Store(int64(len(w.sessions)))
 	s.dropStale()
 	s.control.begin(h, w.Now())
@@ -333,6 +410,8 @@ func (w *Wheel) leave(s *Session) {
 	w.sessions[s.index].index = s.index
 	w.sessions[last] = nil
 	w.sessions = w.sessions[:last]
+	w.dues[s.index] = w.dues[last]
+	w.dues = w.dues[:last]
 	w.load[s.phase]--
 	s.index = -1
 	w.turning.Store(int64(last))

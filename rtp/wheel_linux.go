@@ -12,8 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawBinder makes the sockets of the raw driver.
-var rawBinder binder = bindRaw
+// rawBinder makes the sockets of the raw driver, batchOpener gives the wheel those of
+// the uring driver.
+var (
+	rawBinder   binder = bindRaw
+	batchOpener        = openBatch
+)
 
 // rawSocket is a non-blocking UDP socket outside the runtime's poller, read and
 // written by raw system calls on the wheel's goroutine. A descriptor in the
@@ -113,11 +117,32 @@ func (c *rawSocket) recv() ([]byte, netip.AddrPort, bool) {
 	if n > uintptr(len(b)) {
 		n = 0
 	}
+	return b[:n], c.source(&c.name), true
+}
+
+// source is the address in a name that the system filled in.
+func (c *rawSocket) source(name *unix.RawSockaddrInet6) netip.AddrPort {
 	if c.wide {
-		return b[:n], netip.AddrPortFrom(netip.AddrFrom16(c.name.Addr).Unmap(), fromNetwork(&c.name.Port)), true
+		return netip.AddrPortFrom(netip.AddrFrom16(name.Addr).Unmap(), fromNetwork(&name.Port))
 	}
-	four := (*unix.RawSockaddrInet4)(unsafe.Pointer(&c.name))
-	return b[:n], netip.AddrPortFrom(netip.AddrFrom4(four.Addr), fromNetwork(&four.Port)), true
+	four := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+	return netip.AddrPortFrom(netip.AddrFrom4(four.Addr), fromNetwork(&four.Port))
+}
+
+// address fills a name in for the system; false when the socket cannot send there.
+func (c *rawSocket) address(name *unix.RawSockaddrInet6, to netip.AddrPort) (size uint32, ok bool) {
+	switch {
+	case c.wide:
+		*name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: to.Addr().As16()}
+		toNetwork(&name.Port, to.Port())
+		return uint32(unsafe.Sizeof(*name)), true
+	case to.Addr().Is4():
+		four := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		*four = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: to.Addr().As4()}
+		toNetwork(&four.Port, to.Port())
+		return uint32(unsafe.Sizeof(*four)), true
+	}
+	return 0, false
 }
 
 // age asks when the system took the datagram from the network. The first question
@@ -132,22 +157,12 @@ func (c *rawSocket) age() time.Duration {
 }
 
 func (c *rawSocket) send(b []byte, to netip.AddrPort) bool {
-	var size uintptr
-	switch {
-	case c.wide:
-		c.name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: to.Addr().As16()}
-		toNetwork(&c.name.Port, to.Port())
-		size = unsafe.Sizeof(c.name)
-	case to.Addr().Is4():
-		four := (*unix.RawSockaddrInet4)(unsafe.Pointer(&c.name))
-		*four = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: to.Addr().As4()}
-		toNetwork(&four.Port, to.Port())
-		size = unsafe.Sizeof(*four)
-	default:
+	size, ok := c.address(&c.name, to)
+	if !ok {
 		return false
 	}
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
-		unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&c.name)), size)
+		unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&c.name)), uintptr(size))
 	return errno == 0
 }
 
