@@ -191,6 +191,12 @@ func TestPlaceCall(t *testing.T) {
 	if text := h.ask("GET", "/metrics", readKey, "").Body.String(); !strings.Contains(text, `parley_outbound_refused_total{rule="guard_international"} 1`) || !strings.Contains(text, `parley_outbound_refused_total{rule="draining"} 2`) {
 		t.Error("the refusals are not counted")
 	}
+	for rule, word := range map[string]string{"no_trunk": "GET /trunks", "international": "international = true", "not_allowed": "allow", "caller_id": "caller_ids", "max_per_hour": "max_per_hour"} {
+		h.calls.err = &call.GuardError{Rule: rule, Text: "no"}
+		if p := problemIn(t, h.ask("POST", "/calls", writeKey, `{"to":"+14155550123"}`)); !strings.Contains(p.Remedy, word) {
+			t.Errorf("%s: the remedy is %q", rule, p.Remedy)
+		}
+	}
 }
 
 func TestIdempotencyKey(t *testing.T) {

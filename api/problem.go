@@ -83,7 +83,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &guard):
-		return trouble(http.StatusForbidden, "guard_"+labelText(guard.Rule), guard.Text, "Change the trunk's guardrails (allow, deny, international, max_per_hour, caller_ids) if it is to be allowed.")
+		return trouble(http.StatusForbidden, "guard_"+labelText(guard.Rule), guard.Text, guardRemedy(guard.Rule))
 	case errors.As(err, &failed):
 		p := trouble(http.StatusBadGateway, "transfer_failed", failed.Error(), "The call goes on with the agent; try another target.")
 		p.Code, p.Reason = failed.Code, failed.Reason
@@ -132,4 +132,30 @@ func give(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client left: nothing to do about it
+}
+
+// guardRemedy is what to do about the refusal of a guardrail.
+func guardRemedy(rule string) string {
+	switch rule {
+	case "no_trunk":
+		return "Send the name of a trunk of the configuration as trunk; GET /trunks lists them."
+	case "target":
+		return "Send a number such as +14155550123, or a sip: or tel: URI."
+	case "international":
+		return "Set international = true and the region of the trunk as they should be, or add this very number to its allow."
+	case "premium":
+		return "Add this very number to the trunk's allow if it is to be called."
+	case "extension", "not_allowed":
+		return "Add a prefix of the number to the trunk's allow if it is to be called."
+	case "denied":
+		return "Take the prefix out of the trunk's deny if the number is to be called."
+	case "host":
+		return "Add the host to the trunk's allow_hosts if it is to be called, or send a number."
+	case "caller_id":
+		return "Leave from out, or add the number to the trunk's caller_ids."
+	case "header":
+		return "Leave the header field out."
+	default:
+		return "Change the trunk's guardrails (allow, deny, max_per_call, max_per_hour, max_calls, calls_per_second) if it is to be allowed."
+	}
 }
