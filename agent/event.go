@@ -57,6 +57,9 @@ const (
 	ConnectionAnswered   = "answered"
 	// ConnectionFailed: an outbound call was not answered. Code, Q850 and Text say why.
 	ConnectionFailed = "failed"
+	// ConnectionTargetFailed: one of several who could take an outbound call did not.
+	// Text is who, Code and Q850 say why.
+	ConnectionTargetFailed = "target_failed"
 	ConnectionHeld   = "held"
 	// ConnectionResumed: a hold is over.
 	ConnectionResumed = "resumed"

@@ -57,7 +57,7 @@ func (c *Call) ready() (*side, error) {
 	switch {
 	case c.ctx.Err() != nil:
 		return nil, agent.ErrClosed
-	case d == nil || d.dialog == nil || c.deaf.Load():
+	case d == nil:
 		return nil, fmt.Errorf("%w: it is not answered yet", ErrState)
 	}
 	return d, nil
@@ -208,7 +208,7 @@ func (c *Call) attended(ctx context.Context, d *side, trunk *trunk, to transferT
 	if err != nil {
 		return transferError(err)
 	}
-	defer other.close()
+	defer other.bye()
 	// The REFER names the party that answered, wherever the number led.
 	return c.refer(ctx, d, sip.Refer{Replaces: other.side.dialog}, to.target)
 }

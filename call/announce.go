@@ -115,5 +115,5 @@ func (c *Call) equip() {
 	c.prompt.prepare(c.server.parts.Announcement)
 	c.ear.deaf = c.prompt.playing.Load
 	c.ear.delays, c.mouth.delays = &c.server.delays, &c.server.delays
-	c.ear.age = c.rtp.Age
+	c.ear.age = func() time.Duration { return c.rtp.Age() } // which session that is, an answer may decide
 }

@@ -79,8 +79,7 @@ type Call struct {
 	pending  atomic.Pointer[change] // for the wheel to put into force
 	line     *line                  // in force; the wheel's
 	held     atomic.Bool
-	heldWas  bool        // the wheel's
-	deaf     atomic.Bool // not answered yet: nothing goes to the agent
+	heldWas  bool // the wheel's
 	keys     keys
 	answered time.Time
 	suite    atomic.Pointer[string] // how the sound is encrypted, "" for not

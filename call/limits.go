@@ -55,6 +55,14 @@ func (t *trunk) name() string {
 	return t.cfg.Name
 }
 
+// host is where it is, as configured; empty when calls only come from there.
+func (t *trunk) host() string {
+	if len(t.cfg.SIP.Hosts) == 0 {
+		return ""
+	}
+	return t.cfg.SIP.Hosts[0]
+}
+
 // full says whether it has as many calls as it may.
 func (t *trunk) full() bool { return t != nil && t.cfg.MaxCalls > 0 && t.active >= t.cfg.MaxCalls }
 
@@ -156,6 +164,28 @@ func (s *Server) leg(t *trunk) (done func(), err error) {
 		t.active--
 		s.idle.Broadcast()
 	}), nil
+}
+
+// pace says whether one more call may go out through a trunk now.
+func (s *Server) pace(t *trunk) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ok, _ := t.bucket.take(time.Now()); !ok {
+		return errTrunkRate
+	}
+	return nil
+}
+
+// reseat moves a call into the place of its leg, which may be another trunk's.
+func (s *Server) reseat(c *Call, l *leg) {
+	s.mu.Lock()
+	c.trunk.active--
+	l.trunk.active++
+	c.trunk = l.trunk
+	s.mu.Unlock()
+	if l.done != nil {
+		l.done()
+	}
 }
 
 // release gives the call's place back and frees what is left of it.

@@ -73,7 +73,21 @@ type Record struct {
 	Code   int    `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Q850   int    `json:"q850,omitempty"`
-	Stats  Stats  `json:"stats"`
+	// Attempts are those who did not take an outbound call that several could.
+	Attempts []Attempt `json:"attempts,omitempty"`
+	Stats    Stats     `json:"stats"`
+}
+
+// Attempt is why one of several who could take an outbound call did not.
+type Attempt struct {
+	// To is who was called, and Trunk through which trunk.
+	To    string `json:"to"`
+	Trunk string `json:"trunk"`
+	// Cause is one of the Cause constants, Code, Reason and Q850 what was told.
+	Cause  string `json:"cause"`
+	Code   int    `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Q850   int    `json:"q850,omitempty"`
 }
 
 // Stats are the figures of one call's sound.
@@ -156,6 +170,8 @@ const (
 	CauseDeclined     = "declined"
 	CauseNoSuchNumber = "no such number"
 	CauseUnreachable  = "unreachable"
+	// CauseElsewhere: another of those who were called was faster. Only in Attempts.
+	CauseElsewhere = "answered elsewhere"
 )
 
 // nobody is the Observer of a server that was given none.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,16 +27,6 @@ const (
 	maxDisplayName  = 64
 )
 
-// placing is an outbound call that the guardrails have let pass.
-type placing struct {
-	to      target
-	from    string
-	name    string
-	headers []sip.Header
-	ring    time.Duration
-	nego    *negotiation
-}
-
 // Use gives the server the means to place calls: call it before Serve. Without it
 // Dial and transfers that need a call of ours are not supported.
 func (s *Server) Use(d Dialer) { s.dialer = d }
@@ -50,13 +39,18 @@ func (s *Server) Use(d Dialer) { s.dialer = d }
 func (s *Server) Dial(ctx context.Context, o Outgoing) (id string, err error) {
 	c, p, err := s.prepare(o)
 	if err != nil {
-		s.log.Info("call not placed", zap.String("trunk", o.Trunk), zap.String("to", identity.Mask(identity.CleanText(o.To, 64))), zap.Error(err))
+		to := o.To
+		if len(o.Targets) > 0 {
+			to = o.Targets[0].To
+		}
+		s.log.Info("call not placed", zap.String("trunk", o.Trunk), zap.String("to", identity.Mask(identity.CleanText(to, 64))), zap.Error(err))
 		return "", err
 	}
-	if err := s.reserve(c); err != nil {
+	if err := s.enter(c); err != nil {
 		return "", err
 	}
-	if p.nego, err = c.listen(s.localFor(ctx, c.trunk)); err != nil {
+	if err := p.seat(ctx, c); err != nil {
+		p.close()
 		s.release(c)
 		if errors.Is(err, rtp.ErrNoPort) {
 			err = errors.Join(ErrLimit, err)
@@ -85,32 +79,14 @@ func (s *Server) prepare(o Outgoing) (*Call, *placing, error) {
 	if s.dialer == nil {
 		return nil, nil, ErrNotSupported
 	}
-	t, err := s.trunkFor(o.Trunk)
+	c := newCall(s, newID()[:16], outbound)
+	p, err := c.placing(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &placing{name: o.Name, ring: o.RingTimeout}
-	if p.to, err = t.guard(o.To, byOperator); err != nil {
-		return nil, nil, err
-	}
-	if p.from, err = t.shown(o.From); err != nil {
-		return nil, nil, err
-	}
-	if p.headers, err = passed(o.Headers); err != nil {
-		return nil, nil, err
-	}
-	if len(o.Name) > maxDisplayName || strings.ContainsFunc(o.Name, control) {
-		return nil, nil, &GuardError{Rule: "name", Text: fmt.Sprintf("a display name is one line of at most %d bytes", maxDisplayName)}
-	}
-	switch {
-	case p.ring == 0:
-		p.ring = defaultRing
-	case p.ring < 0 || p.ring > maxRing:
-		return nil, nil, fmt.Errorf("call: the ring timeout must be between 0 and %v", maxRing)
-	}
-	c := newCall(s, newID()[:16], outbound)
-	c.trunk, c.called, c.from, c.view.State = t, p.to.to, p.from, StateDialling
-	c.caller = identity.Caller{Number: p.to.e164, ResourceID: p.to.e164}
+	first := p.legs[0]
+	c.trunk, c.called, c.from, c.view.State = first.trunk, first.to.to, first.from, StateDialling
+	c.caller = identity.Caller{Number: first.to.e164, ResourceID: first.to.e164}
 	if o.ResourceID != "" {
 		var ok bool
 		if c.caller.ResourceID, ok = identity.SafeID(o.ResourceID); !ok {
@@ -120,9 +96,7 @@ func (s *Server) prepare(o Outgoing) (*Call, *placing, error) {
 	if c.context, err = boundedContext(o.Context); err != nil {
 		return nil, nil, err
 	}
-	if len(t.cfg.SIP.Hosts) > 0 {
-		c.peer = t.cfg.SIP.Hosts[0]
-	}
+	c.peer = c.trunk.host()
 	if err := s.assign(c, o.Agent); err != nil {
 		return nil, nil, err
 	}
@@ -177,21 +151,6 @@ func (s *Server) assign(c *Call, name string) error {
 	return nil
 }
 
-// reserve gives an outbound call its place.
-func (s *Server) reserve(c *Call) error {
-	if err := s.enter(c); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	ok, _ := c.trunk.bucket.take(time.Now())
-	s.mu.Unlock()
-	if !ok {
-		s.release(c)
-		return errTrunkRate
-	}
-	return nil
-}
-
 // place brings an outbound call up, or its failure into the record.
 func (s *Server) place(c *Call, p *placing) {
 	up := false
@@ -199,14 +158,12 @@ func (s *Server) place(c *Call, p *placing) {
 		if v := recover(); v != nil { // an agent's Open, say: other calls live on
 			c.log.Error("placing the call panicked", zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
 			if !up {
-				c.unanswered(fmt.Errorf("call: panic: %v", v))
-				s.release(c)
+				c.unanswered(p, fmt.Errorf("call: panic: %v", v))
 			}
 		}
 	}()
 	if err := c.dial(p); err != nil {
-		c.unanswered(err)
-		s.release(c)
+		c.unanswered(p, err)
 		return
 	}
 	up = true
@@ -214,52 +171,44 @@ func (s *Server) place(c *Call, p *placing) {
 }
 
 // dial makes the agent ready, calls, and returns when the call was answered.
-func (c *Call) dial(p *placing) error {
-	d := &side{call: c, nego: p.nego}
-	offer, first, err := d.describe(nil)
-	if err != nil {
+func (c *Call) dial(p *placing) (err error) {
+	if p.first, err = p.legs[0].describe(nil); err != nil {
 		return err
 	}
 	if err := c.mint(); err != nil {
 		return err
 	}
-	if err := c.connect(first, c.routed.Opener.Format()); err != nil {
+	if err := c.connect(p.first, c.routed.Opener.Format()); err != nil {
 		return err
 	}
 	if err := c.open(); err != nil {
 		return err
 	}
-	// The callee may send as soon as it has the offer (RFC 3264 section 5.1).
-	c.deaf.Store(true)
-	c.pending.Store(first)
-	c.rtp.Join((*turned)(c))
 	c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionDialling, Text: c.called})
-	d.dialog, err = c.server.dialer.Dial(c.ctx, c.trunk.cfg.SIP, sip.Outgoing{
-		To: p.to.to, From: p.from, Name: p.name, Headers: p.headers, Offer: offer, RingTimeout: p.ring,
-		Progress: func(pr sip.Progress) { c.progress(d, pr) },
-	}, d)
+	dialog, n, err := c.server.dialer.DialFirst(c.ctx, p.attempts(c), p.parallel)
 	if err != nil {
 		return err
 	}
-	c.answered = time.Now()
-	c.show(func(s *Status) { s.SIPCallID = identity.CleanText(d.dialog.CallID(), 128) })
-	c.up(d)
-	c.deaf.Store(false)
+	c.reached(p.legs[n], dialog)
 	return nil
 }
 
 // progress takes a provisional response: that it rings, and what early media need.
-func (c *Call) progress(d *side, p sip.Progress) {
+func (c *Call) progress(l *leg, p sip.Progress) {
 	rang := false
 	c.show(func(s *Status) { rang, s.State = s.State == StateRinging, StateRinging })
 	if p.SDP != nil {
+		d := l.side
 		d.mu.Lock()
 		early, err := d.nego.early(p.SDP)
+		if err == nil {
+			d.first = early // all there is when the 200 brings no other
+		}
 		d.mu.Unlock()
 		if err != nil {
 			c.log.Info("early media not taken", zap.Int("code", p.Code), zap.Error(err))
 		} else {
-			c.pending.Store(early)
+			l.pending.Store(early)
 			c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionEarlyMedia, Code: p.Code, Text: p.Reason})
 			return
 		}
@@ -278,14 +227,15 @@ func (n *negotiation) early(text []byte) (*change, error) {
 	return c, err
 }
 
-// unanswered writes the record of a call that was not answered.
-func (c *Call) unanswered(err error) {
+// unanswered ends a call that was not answered, and writes its record.
+func (c *Call) unanswered(p *placing, err error) {
+	defer c.server.release(c)
 	if cause := context.Cause(c.ctx); cause != nil {
 		err = cause // taken back; what Dial says is only the consequence
 	}
 	c.end(err)
 	c.enter(StateEnding)
-	c.rtp.Close() // the wheel's figures are ours to read then
+	p.close() // the wheel's figures are ours to read then
 	code, q850, reason := failureOf(err)
 	c.show(func(s *Status) { s.Code, s.Q850, s.Reason = code, q850, reason })
 	c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionFailed, Code: code, Q850: q850, Text: reason})

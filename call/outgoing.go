@@ -15,6 +15,12 @@ type Outgoing struct {
 	Trunk string
 	// To is a number, or a sip: or tel: URI.
 	To string
+	// Targets are several who may take the call, instead of To and Trunk: the first
+	// answer has it. Every one must be let pass, and takes a place of its own.
+	Targets []Target
+	// Parallel calls all Targets at the same time, otherwise one after the other as each
+	// fails, until one refuses for all (a 6xx).
+	Parallel bool
 	// From is the number to show, one of Outbound.CallerIDs; empty: the first. Name
 	// is the display name.
 	From, Name string
@@ -22,17 +28,27 @@ type Outgoing struct {
 	Agent string
 	// Headers are added to the INVITE: X- headers, User-to-User, Subject and Privacy.
 	Headers map[string]string
-	// RingTimeout is how long to wait for the answer. 0: one minute.
+	// RingTimeout is how long to wait for the answer of each. 0: one minute.
 	RingTimeout time.Duration
 	// ResourceID identifies the person who is called. Empty: their number in E.164
-	// form.
+	// form, of several the first.
 	ResourceID string
 	// Context is given to the agent.
 	Context map[string]string
 }
 
+// Target is one of those who may take a call.
+type Target struct {
+	// To and Trunk are as in Outgoing.
+	To, Trunk string
+}
+
+// maxTargets bounds those of one call.
+const maxTargets = 8
+
 // Dialer places calls. *sip.Server is one.
 type Dialer interface {
+	DialFirst(ctx context.Context, attempts []sip.Attempt, parallel bool) (d *sip.Dialog, n int, err error)
 	Dial(ctx context.Context, t sip.Trunk, o sip.Outgoing, dh sip.DialogHandler) (*sip.Dialog, error)
 }
 

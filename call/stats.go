@@ -60,7 +60,7 @@ func (c *Call) record() Record {
 		Direction: c.direction, Called: c.called, From: c.from, Peer: c.peer, Trunk: c.trunk.name(),
 		Route: c.routed.Route, Agent: c.routed.Agent,
 		Began: c.began, Answered: c.answered, Ended: time.Now(), Cause: cause,
-		Code: c.view.Code, Reason: c.view.Reason, Q850: c.view.Q850,
+		Code: c.view.Code, Reason: c.view.Reason, Q850: c.view.Q850, Attempts: c.view.Attempts,
 	}
 	c.mu.Unlock()
 	var operator *hungUp

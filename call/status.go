@@ -45,6 +45,8 @@ type Status struct {
 	Code   int    `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Q850   int    `json:"q850,omitempty"`
+	// Attempts are those who did not take an outbound call that several could, so far.
+	Attempts []Attempt `json:"attempts,omitempty"`
 	// Stats are those that can be read while the call is up; all of them at its end.
 	Stats Stats `json:"stats"`
 }

@@ -28,11 +28,13 @@ import (
 func (d *side) Refer(r *sip.Referral) *sip.RejectError {
 	c := d.call
 	forbid := func(rule, text string) *sip.RejectError { return &sip.RejectError{Code: 403, Rule: rule, Text: text} }
-	switch {
-	case d.takes != nil || c.trunk == nil || !c.trunk.cfg.AcceptRefer || c.server.dialer == nil:
-		return forbid("refer_not_allowed", "transfers by the peer are not taken")
-	case c.side.Load() != d:
+	switch now := c.side.Load(); {
+	case d.takes != nil || now == nil:
+		return forbid("refer_not_allowed", "nobody talks in this call yet")
+	case now != d:
 		return &sip.RejectError{Code: 481, Rule: "dialog", Text: "another dialog has this call"}
+	case c.trunk == nil || !c.trunk.cfg.AcceptRefer || c.server.dialer == nil:
+		return forbid("refer_not_allowed", "transfers by the peer are not taken")
 	}
 	done, err := c.move()
 	if err != nil {
@@ -54,7 +56,7 @@ func (d *side) Refer(r *sip.Referral) *sip.RejectError {
 		}
 		return reject(err)
 	}
-	c.log.Info("the peer transfers us", zap.String("to", identity.Mask(to.to)), zap.String("by", r.ReferredBy), zap.Bool("replaces", r.Replaces != ""))
+	c.log.Info("the peer transfers us", zap.String("to", identity.Mask(to.to)), zap.String("by", maskedURI(r.ReferredBy)), zap.Bool("replaces", r.Replaces != ""))
 	go func() {
 		defer free()
 		defer done()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/rtp"
 	"parley/sip"
 )
 
@@ -109,6 +110,8 @@ var causes = []struct {
 	{sip.ErrNoPRACK, CauseNoPRACK, 102},
 	{sip.ErrGone, CauseLost, 41},
 	{sip.ErrExpired, CauseExpired, 102},
+	{ErrLimit, CauseUnreachable, 34},
+	{rtp.ErrNoPort, CauseUnreachable, 34},
 }
 
 // hungUp is the end that Server.HangUp makes; text is the operator's.

@@ -14,13 +14,7 @@ import (
 type turned Call
 
 // Packet implements rtp.Handler.
-func (t *turned) Packet(p *rtp.Packet) {
-	if t.deaf.Load() {
-		t.early.Add(1) // before the answer: for nobody, and not to be heard late (BR-105)
-		return
-	}
-	t.ear.packet(p)
-}
+func (t *turned) Packet(p *rtp.Packet) { t.ear.packet(p) }
 
 // Turn implements rtp.Handler.
 func (t *turned) Turn(now time.Duration) {

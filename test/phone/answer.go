@@ -121,6 +121,7 @@ func (i *Incoming) describe(r *Message) {
 	if i.offer.event == 0 { // an answer holds what was offered
 		r.Body = withoutEvents(r.Body)
 	}
+	r.Body = i.call.stream.guard.reply(r.Body, i.offer)
 }
 
 // withoutEvents takes telephone-event out of a description.

@@ -122,6 +122,38 @@ func (g *guard) dress(body []byte) []byte {
 		colons(sum[:]), g.user, g.pass)
 }
 
+// reply turns a plain answer to an offer of RTP/SAVP into one with the phone's key, and
+// begins to seal and open: the line of the phone's suite is taken.
+func (g *guard) reply(body []byte, offer answer) []byte {
+	if g == nil || g.kind != SDES {
+		return body
+	}
+	for _, line := range offer.crypto {
+		f := strings.Fields(line)
+		if len(f) < 3 || f[1] != g.name {
+			continue
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(f[2], "inline:"), "|")
+		key, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(key) != g.suite.key+g.suite.salt {
+			continue
+		}
+		g.mu.Lock()
+		began := g.seal != nil
+		g.mu.Unlock()
+		if !began {
+			if err := g.use(g.keys, key, g.suite.profile); err != nil {
+				g.fail(err)
+				return body
+			}
+		}
+		body = bytes.Replace(body, []byte(" RTP/AVP "), []byte(" RTP/SAVP "), 1)
+		return fmt.Appendf(body, "a=crypto:%s %s inline:%s\r\n", f[0], g.name, base64.StdEncoding.EncodeToString(g.keys))
+	}
+	g.fail(fmt.Errorf("phone: no key of %s is offered", g.name))
+	return body
+}
+
 func colons(sum []byte) string {
 	parts := make([]string, len(sum))
 	for i, b := range sum {
