@@ -25,7 +25,7 @@ var walls = map[string][]string{
 
 	"call": {
 		"sip", "sip/sdp", "rtp", "rtp/jitter", "rtp/dtmf",
-		"media", "media/resample", "media/vad", "media/plc", "agent", "identity",
+		"media", "media/resample", "media/vad", "media/plc", "media/tone", "agent", "identity",
 	},
 
 	"agent/kit":        {"agent", "agent/live", "agent/tool", "agent/turn", "agent/chat", "agent/session"},

@@ -12,6 +12,7 @@ import (
 
 	"parley/agent"
 	"parley/media/g711"
+	"parley/media/tone"
 	"parley/sip"
 	"parley/test/phone"
 )
@@ -233,4 +234,55 @@ func TestKeysOnTheOtherClock(t *testing.T) {
 		}
 		m.leave(t)
 	})
+}
+
+// A telephone without telephone-event sends its keys as sound, which is listened to when
+// that is wanted: each press is one key, and with telephone-event nothing is heard twice.
+func TestKeysAsSound(t *testing.T) {
+	for _, tt := range []struct {
+		wanted, events bool
+		want           string
+	}{{true, false, "42#"}, {false, false, ""}, {true, true, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _ := rung(t, g711.PCMA())
+			l := new(listener)
+			m.Call.session = l
+			m.nego.cfg.KeyTones = tt.wanted
+			offer := []string{"m=audio 40000 RTP/AVP 8"}
+			if tt.events {
+				offer = []string{"m=audio 40000 RTP/AVP 8 101", "a=rtpmap:101 telephone-event/8000"}
+			}
+			_, c, refusal := m.nego.answer(offered(offer...))
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			c.flow.Peer = m.peer.Addr()
+			m.pending.Store(c)
+			time.Sleep(20 * time.Millisecond)
+			var pcm []int16
+			for _, key := range []byte("42#") {
+				s, err := tone.Digit(16000, key, -13)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pcm = append(append(pcm, tone.Take(s, 16000, 80*time.Millisecond)...), make([]int16, 16000/10)...)
+			}
+			for _, b := range coded(t, g711.PCMA(), 20*time.Millisecond, pcm) {
+				m.peer.Send(false, b)
+				time.Sleep(20 * time.Millisecond)
+			}
+			m.leave(t)
+			got := ""
+			l.mu.Lock()
+			for _, n := range l.notices {
+				if n.Kind == agent.Digit {
+					got += string(n.Digit)
+				}
+			}
+			l.mu.Unlock()
+			if got != tt.want {
+				t.Errorf("%+v: heard %q", tt, got)
+			}
+		})
+	}
 }

@@ -39,6 +39,9 @@ type Config struct {
 	SpeechBuffer time.Duration
 	// JitterMin and JitterMax bound how long a missing packet is waited for.
 	JitterMin, JitterMax time.Duration
+	// KeyTones hears the keys of callers in the sound too, while their telephone offers
+	// no telephone-event. Off by default: it costs, and music may press a key.
+	KeyTones bool
 	// Advertise is the address written into SDP; the zero value means the address
 	// that the peer reached.
 	Advertise netip.Addr

@@ -7,6 +7,7 @@ import (
 	"parley/agent"
 	"parley/media"
 	"parley/media/resample"
+	"parley/media/tone"
 	"parley/media/vad"
 	"parley/rtp"
 	"parley/rtp/dtmf"
@@ -56,6 +57,9 @@ type ear struct {
 	now    time.Duration // of the wheel
 	delays *delays       // nil: not measured
 	age    func() time.Duration
+
+	tones   *tone.Keys // nil: not listened for
+	pressed []byte
 	plays  uint32
 
 	began   bool
@@ -68,6 +72,7 @@ type ear struct {
 type accept struct {
 	events [3]uint8 // telephone-event by our number, by the peer's, and of another clock
 	hasEvt bool
+	tones  bool // keys are listened for in the sound
 }
 
 func (a accept) event(pt uint8) bool { return a.hasEvt && slices.Contains(a.events[:], pt) }
@@ -81,6 +86,12 @@ type earCounts struct {
 // use makes the ear decode as l says; the wheel calls it between two packets.
 func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) error {
 	e.accept, e.digits = a, digits
+	switch {
+	case !a.tones:
+		e.tones = nil
+	case e.tones == nil:
+		e.tones = tone.NewKeys(e.voiceRate)
+	}
 	digits.SetClock(l.codec.ClockRate) // timestamps are the stream's, whatever clock events are said to have
 	if e.line == l {
 		return nil
@@ -235,6 +246,12 @@ func (e *ear) give(pcm []int16) {
 	if e.line.codec.SampleRate != e.voiceRate {
 		e.voicePCM = e.toVoice.Process(e.voicePCM[:0], pcm)
 		heard = e.voicePCM
+	}
+	if e.tones != nil {
+		e.pressed = e.tones.Hear(e.pressed[:0], heard)
+		for _, digit := range e.pressed {
+			e.notice(agent.Notice{Kind: agent.Digit, At: time.Now(), Digit: digit})
+		}
 	}
 	for rest, n := heard, media.Samples(media.FrameTime, e.voiceRate); len(rest) > 0; {
 		piece := rest[:min(n, len(rest))]

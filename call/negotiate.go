@@ -177,7 +177,7 @@ func (n *negotiation) settle(m sdp.Media) (*change, error) {
 	} else {
 		c.digits = dtmf.NewDecoder(codec.ClockRate)
 	}
-	c.accept = accept{hasEvt: m.Events, events: [3]uint8{m.RecvEventPT, m.SendEventPT, m.RecvEventPT}}
+	c.accept = accept{hasEvt: m.Events, tones: n.cfg.KeyTones && !m.Events, events: [3]uint8{m.RecvEventPT, m.SendEventPT, m.RecvEventPT}}
 	if m.OtherEventPT != 0 {
 		c.accept.events[2] = m.OtherEventPT
 	}

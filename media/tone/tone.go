@@ -1,5 +1,5 @@
 // Package tone makes test and telephone tones: sines, key tones, the ringing
-// that a caller hears, and noise.
+// that a caller hears, and noise; and it hears key tones.
 //
 // Levels are in dBFS, 20*log10(rms/32768), as everywhere in Parley: a sine of
 // -3.01 dBFS reaches full scale.
@@ -80,15 +80,19 @@ func amplitude(dBFS float64) float64 { return 32768 * math.Pow(10, dBFS/20) }
 // keys are those of a telephone, row by row (ITU-T Q.23).
 const keys = "123A456B789C*0#D"
 
+// The tones of its rows and columns in Hz.
+var (
+	lowTones  = [4]float64{697, 770, 852, 941}
+	highTones = [4]float64{1209, 1336, 1477, 1633}
+)
+
 // Digit is the sound of a key (DTMF): 0 to 9, *, #, A to D in either case.
 func Digit(rate int, key byte, dBFS float64) (*Sines, error) {
 	i := strings.IndexByte(keys, upper(key))
 	if i < 0 {
 		return nil, fmt.Errorf("tone: %q is no key of a telephone", key)
 	}
-	low := [4]float64{697, 770, 852, 941}
-	high := [4]float64{1209, 1336, 1477, 1633}
-	return Dual(rate, low[i/4], high[i%4], dBFS), nil
+	return Dual(rate, lowTones[i/4], highTones[i%4], dBFS), nil
 }
 
 func upper(b byte) byte {
