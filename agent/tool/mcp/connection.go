@@ -1,0 +1,187 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"parley/agent/tool"
+)
+
+// connection is one session with a server.
+type connection struct {
+	session *sdk.ClientSession
+	child   *tool.Child // nil over HTTP
+	http    *http.Transport
+	cancel  context.CancelCauseFunc
+	changed chan struct{} // the list of tools did
+	dead    chan struct{}
+	broken  sync.Once
+}
+
+// dial connects. The SDK's session lives as long as the context it is made with, so
+// the time to connect is bounded by ending that, not by a deadline.
+func (c *Client) dial(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	n := &connection{cancel: cancel, changed: make(chan struct{}, 1), dead: make(chan struct{})}
+	transport, err := c.transport(n)
+	if err != nil {
+		cancel(nil)
+		return nil, fmt.Errorf("mcp: %s: %w", c.cfg.Name, err)
+	}
+	client := sdk.NewClient(implementation(), &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{}, // no roots: the server learns nothing of our files
+		KeepAlive:    30 * time.Second,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			select {
+			case n.changed <- struct{}{}:
+			default: // it is to be read already
+			}
+		},
+	})
+	late := errors.New("no answer in " + c.cfg.StartTimeout.String())
+	t := time.AfterFunc(c.cfg.StartTimeout, func() { cancel(late) })
+	session, err := client.Connect(ctx, transport, nil)
+	if !t.Stop() && err == nil {
+		session.Close()
+		err = late
+	}
+	if err != nil {
+		if errors.Is(context.Cause(ctx), late) {
+			err = late
+		}
+		n.release(c.log)
+		return nil, fmt.Errorf("mcp: %s: %w%s", c.cfg.Name, err, n.lastWords())
+	}
+	n.session = session
+	go func() {
+		defer close(n.dead)
+		session.Wait() //nolint:errcheck // that it ended is all there is to know, the calls have their errors
+	}()
+	return n, nil
+}
+
+// transport starts what the session runs over.
+func (c *Client) transport(n *connection) (sdk.Transport, error) {
+	if c.cfg.URL == "" {
+		child, err := c.cfg.Process.Start(func(line string, dropped int) {
+			c.log.Info("server says", zap.String("text", line), zap.Int("lines_dropped", dropped))
+		})
+		if err != nil {
+			return nil, err
+		}
+		n.child = child
+		return &sdk.IOTransport{Reader: child.Out, Writer: child.In, MaxLineLength: maxMessage}, nil
+	}
+	n.http = &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		ResponseHeaderTimeout: c.cfg.Timeout + c.cfg.StartTimeout, TLSHandshakeTimeout: c.cfg.StartTimeout,
+	}
+	return &sdk.StreamableClientTransport{
+		Endpoint: c.cfg.URL, MaxRetries: 3, MaxEventSize: maxMessage,
+		HTTPClient: &http.Client{
+			Transport:     &headers{to: n.http, add: c.cfg.Headers},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// fail ends a connection that calls found broken.
+func (n *connection) fail() {
+	n.broken.Do(func() { go n.session.Close() }) //nolint:errcheck // it is broken: run sees dead and cleans up
+}
+
+// close ends the session and waits for what it runs over.
+func (n *connection) close(log *zap.Logger) {
+	if n.child != nil {
+		// The SDK's Close waits for reads that only the process's end ends.
+		n.child.In.Close()
+		t := time.NewTimer(tool.Grace)
+		select {
+		case <-n.child.Exited:
+		case <-t.C:
+			if err := n.child.Terminate(); err != nil {
+				log.Warn("server not asked to end", zap.Error(err))
+			}
+		}
+		t.Stop()
+	}
+	bound := time.AfterFunc(tool.Grace, func() { n.cancel(errGone) })
+	if err := n.session.Close(); err != nil {
+		log.Debug("session ended with an error", zap.Error(err))
+	}
+	bound.Stop()
+	n.release(log)
+	<-n.dead
+}
+
+// release ends what the session runs over.
+func (n *connection) release(log *zap.Logger) {
+	n.cancel(errGone)
+	if n.child != nil {
+		if err := n.child.Kill(); err != nil {
+			log.Warn("server not killed", zap.Error(err))
+		}
+		n.child.Wait()
+	}
+	if n.http != nil {
+		n.http.CloseIdleConnections()
+	}
+}
+
+// lastWords is what a server's process said last, for errors.
+func (n *connection) lastWords() string {
+	if n.child == nil {
+		return ""
+	}
+	if said := n.child.Said(); said != "" {
+		return "; it said: " + said
+	}
+	return ""
+}
+
+// headers adds the configured headers and bounds answers that are one document.
+type headers struct {
+	to  http.RoundTripper
+	add map[string]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h.add {
+		r.Header.Set(name, value)
+	}
+	answer, err := h.to.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != "text/event-stream" {
+		answer.Body = &bounded{answer.Body, maxMessage}
+	}
+	return answer, nil
+}
+
+// bounded is a body that fails when it is too long.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("mcp: answer of more than %d bytes", maxMessage)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
