@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -42,7 +43,7 @@ type Trunk struct {
 	// AllowHosts is Hosts of call.Outbound.
 	AllowHosts []string
 	sip.Trunk
-	sip.TLS       `hide:"client_auth,certificates"` // for connections to the trunk; empty is [tls]
+	sip.TLS       `hide:"client_auth,certificates"` // for connections to the trunk; what is empty is [tls]'s
 	call.Outbound `hide:"hosts"`
 }
 
@@ -58,10 +59,15 @@ const (
 	srtpRequired = "required"
 )
 
-// dials says how we reach the trunk.
-func (t Trunk) dials() sip.Trunk {
+// dials says how we reach the trunk. Of TLS, what it leaves empty is as in [tls]: to
+// name the server takes nothing away from the authorities.
+func (t Trunk) dials(general sip.TLS) sip.Trunk {
 	out := t.Trunk
 	out.Password, out.TLS = t.Password.Reveal(), t.TLS
+	if out.TLS.CertFile == "" && out.TLS.KeyFile == "" {
+		out.TLS.CertFile, out.TLS.KeyFile = general.CertFile, general.KeyFile
+	}
+	out.TLS.CAFile = cmp.Or(out.TLS.CAFile, general.CAFile)
 	return out
 }
 
@@ -70,7 +76,7 @@ func (c *Config) Registrations() []sip.Trunk {
 	var out []sip.Trunk
 	for _, t := range c.Trunk {
 		if t.Register {
-			out = append(out, t.dials())
+			out = append(out, t.dials(c.TLS.TLS))
 		}
 	}
 	return out
@@ -83,7 +89,7 @@ func (c *Config) Trunks() []call.Trunk {
 		guard := t.Outbound
 		guard.Hosts = t.AllowHosts
 		out = append(out, call.Trunk{
-			Name: t.Name, SIP: t.dials(), Codecs: t.Codecs, SRTP: t.SRTP, Region: c.region(t), TrustIdentity: t.TrustIdentity,
+			Name: t.Name, SIP: t.dials(c.TLS.TLS), Codecs: t.Codecs, SRTP: t.SRTP, Region: c.region(t), TrustIdentity: t.TrustIdentity,
 			MaxCalls: t.MaxCalls, CallsPerSecond: t.CallsPerSecond, Outbound: guard, AcceptRefer: t.AcceptRefer, Advertise: t.Advertise,
 		})
 	}
@@ -163,7 +169,11 @@ func (l *loader) nameTrunks() {
 	for i := range l.config.Trunk {
 		name := l.config.Trunk[i].Name
 		env := "PARLEY_TRUNK_" + variable(name) + "_PASSWORD"
-		if other, ok := taken[env]; ok && name != "" {
+		switch other, ok := taken[env]; {
+		case ok && name != "" && other == name:
+			l.wrong(trunkSection(i)+".name", fmt.Sprintf("%q is the name of another trunk too", name))
+			continue
+		case ok && name != "":
 			l.wrong(trunkSection(i)+".name", fmt.Sprintf("%q is too much like %q: both have the variable %s", name, other, env))
 			continue
 		}
@@ -199,7 +209,7 @@ func (l *loader) validateTrunks() {
 
 func (l *loader) validateTrunk(section string, t Trunk) {
 	dials := t.Register || len(t.Trunk.Hosts) > 0
-	for _, err := range leaves(t.dials().Validate()) {
+	for _, err := range leaves(t.dials(l.config.TLS.TLS).Validate()) {
 		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "sip: trunk."), "tls: ")
 		if strings.HasPrefix(text, "hosts: ") && !dials {
 			continue // it only sends us calls
@@ -238,7 +248,11 @@ func (l *loader) validateTrunk(section string, t Trunk) {
 func (l *loader) validateOutbound(section string, t Trunk, dials bool) {
 	for name, list := range map[string][]string{"allow": t.Allow, "deny": t.Deny} {
 		for _, prefix := range list {
-			if rest := strings.TrimPrefix(prefix, "+"); rest == "" || strings.Trim(rest, "0123456789*#") != "" {
+			switch rest := strings.TrimPrefix(prefix, "+"); {
+			case len(rest) > 1 && strings.HasSuffix(rest, "*") && strings.Trim(rest[:len(rest)-1], "0123456789") == "":
+				l.wrong(section+"."+name, fmt.Sprintf("%q, must be %q: it is the beginning of a number already, and the star is a key", prefix, strings.TrimSuffix(prefix, "*")))
+				continue
+			case rest == "" || strings.Trim(rest, "0123456789*#") != "":
 				l.wrong(section+"."+name, fmt.Sprintf(`%q is not the beginning of a number, such as "+1415" or "2"`, prefix))
 			}
 			if name == "allow" && slices.Contains(t.Deny, prefix) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"parley/sip"
 )
 
@@ -105,6 +107,10 @@ func TestMistakesInTrunksAndAuth(t *testing.T) {
 		}},
 		{"one table", "[trunk]\nname = \"a\"\n", []string{`FILE:1: trunk: must be written [[trunk]]`}},
 		{"misspelt", "[[trnk]]\nname = \"a\"\n", []string{`FILE:1: trnk: a key outside`}},
+		{"twice", ok + "[[trunk]]\nname = \"a\"\nhosts = [\"h\"]\nuser = \"u\"\n", []string{`FILE:6: trunk[1].name: "a" is the name of another trunk too`}},
+		{"stars as in routes", ok + "allow = [\"+1202*\", \"2*\"]\ndeny = [\"*67\", \"+49*\"]\n", []string{
+			`FILE:5: trunk[0].allow: "+1202*", must be "+1202"`, `FILE:5: trunk[0].allow: "2*", must be "2"`, `FILE:6: trunk[0].deny: "+49*", must be "+49"`,
+		}},
 		{"alike", ok + "[[trunk]]\nname = \"A\"\nhosts = [\"h\"]\nuser = \"u\"\n", []string{`FILE:6: trunk[1].name: "A" is too much like "a"`}},
 		{"both passwords", ok + "password = \"x\"\npassword_file = \"/dev/null\"\n", []string{`FILE:6: trunk[0].password_file: give password or password_file, not both`}},
 		{"a password of digits", ok + "password = 1234\n", []string{`FILE:5: trunk[0].password: must be text in quotes`}},
@@ -143,5 +149,35 @@ func TestTrunksThatAreAskedAreAWarning(t *testing.T) {
 	c := load(t, "[auth]\nrequired = \"always\"\nusers = { a = \"b\" }\n"+twoTrunks, nil)
 	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "auth.required") {
 		t.Errorf("%q", c.Warnings)
+	}
+}
+
+// What a trunk leaves empty of TLS is as in [tls], key by key.
+func TestTLSOfATrunkIsFilledUp(t *testing.T) {
+	c := load(t, `[tls]
+cert_file = "cert.pem"
+key_file = "key.pem"
+ca_file = "ca.pem"
+[[trunk]]
+name = "named"
+hosts = ["h"]
+user = "u"
+server_name = "sip.example.com"
+[[trunk]]
+name = "own"
+hosts = ["h"]
+user = "u"
+cert_file = "c.pem"
+key_file = "k.pem"
+ca_file = "a.pem"
+`, nil)
+	all := c.Registrations()
+	for i, want := range []sip.TLS{
+		{CertFile: "cert.pem", KeyFile: "key.pem", CAFile: "ca.pem", ServerName: "sip.example.com"},
+		{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "a.pem"},
+	} {
+		if diff := cmp.Diff(want, all[i].TLS); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
