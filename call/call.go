@@ -60,6 +60,7 @@ type Call struct {
 	from      string          // the number shown, of an outbound call
 	called    string
 	trunk     *trunk // nil: none
+	picks     pickup // of an outbound call
 	routed    Routed
 	headers   map[string]string // X- headers of a trusted trunk
 	context   map[string]string // for the agent, of an outbound call

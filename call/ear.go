@@ -60,7 +60,7 @@ type ear struct {
 
 	tones   *tone.Keys // nil: not listened for
 	pressed []byte
-	plays  uint32
+	plays   uint32
 
 	began   bool
 	heardAt time.Duration // when sound, or silence in its stead, was last given

@@ -156,6 +156,9 @@ func (p *placing) ready(c *Call, l *leg) (err error) {
 
 // missed takes note of why one of several did not take the call.
 func (p *placing) missed(c *Call, l *leg, err error) {
+	if c.picks.holds(l) { // another telephone has it, which is no failure
+		return
+	}
 	l.close()
 	if len(p.legs) == 1 {
 		return

@@ -185,17 +185,34 @@ func (c *Call) dial(p *placing) (err error) {
 		return err
 	}
 	c.tell(agent.Event{Type: agent.EventConnection, Reason: agent.ConnectionDialling, Text: c.called})
-	dialog, n, err := c.server.dialer.DialFirst(c.ctx, p.attempts(c), p.parallel)
-	if err != nil {
+	ctx, stop := context.WithCancelCause(c.ctx)
+	defer stop(nil)
+	c.picks.begin(stop)
+	dialog, n, err := c.server.dialer.DialFirst(ctx, p.attempts(c), p.parallel)
+	switch l, by := c.picks.end(); {
+	case err == nil:
+		if by != nil { // the answer was faster
+			go c.bye(by, errTransferred)
+		}
+		for i, other := range p.legs { // a claim may have held one
+			if i != n {
+				other.close()
+			}
+		}
+		c.reached(p.legs[n], dialog)
+	case by == nil:
 		return err
+	default:
+		l.side = by
+		c.reached(l, by.dialog)
 	}
-	c.reached(p.legs[n], dialog)
 	return nil
 }
 
 // progress takes a provisional response: that it rings, and what early media need.
 func (c *Call) progress(l *leg, p sip.Progress) {
 	rang := false
+	c.picks.rings(p.Dialog, l)
 	c.show(func(s *Status) { rang, s.State = s.State == StateRinging, StateRinging })
 	if p.SDP != nil {
 		d := l.side

@@ -156,6 +156,9 @@ func (c *Call) bye(d *side, why error) {
 func (s *Server) replace(inv *sip.Invite, old *sip.Dialog, t *trunk) error {
 	c, was := s.callOf(old)
 	if c == nil {
+		if c, l := s.ringingOf(old); c != nil {
+			return s.pickUp(inv, c, l, t)
+		}
 		return &sip.RejectError{Code: 481, Rule: "replaces", Text: "no call has this dialog"}
 	}
 	if c.trunk != t {

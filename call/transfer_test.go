@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -343,6 +344,54 @@ func TestReplacesTakesTheCallOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
+		t.Errorf("record %+v", r)
+	}
+}
+
+// A call of ours that rings at one telephone is picked up at another (RFC 3891 section 3).
+func TestACallThatRingsIsPickedUp(t *testing.T) {
+	ringing, cancelled := make(chan string, 4), make(chan string, 4)
+	desk := ringUp(t, phone.Config{Number: "+12125550123", Trace: func(direction, text string) {
+		if direction == "->" && strings.HasPrefix(text, "SIP/2.0 180") {
+			ringing <- text
+		}
+		if direction == "<-" && strings.HasPrefix(text, "CANCEL") {
+			cancelled <- text
+		}
+	}})
+	desk.Answer(func(i *phone.Incoming) { i.Ring(); <-i.Canceled() })
+	g := withTrunk(t, desk, nil)
+	order(t, g, Outgoing{To: "+12125550123"})
+	text := await(t, ringing, "180")
+	header := func(name string) string {
+		m := regexp.MustCompile("(?mi)^" + name + ": *(.*?)\r?$").FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("no %s in %q", name, text)
+		}
+		return m[1]
+	}
+	tag := func(name string) string { _, v, _ := strings.Cut(header(name), ";tag="); return v }
+	g.seen.awaitEvent(t, agent.EventConnection, agent.ConnectionRinging)
+	replaces := phone.Header{Name: "Replaces", Value: header("Call-ID") + ";to-tag=" + tag("From") + ";from-tag=" + tag("To") + ";early-only"}
+	other := ringUp(t, phone.Config{Number: "+12125550124"})
+	var status *phone.StatusError
+	if _, err := other.Dial(within(t), g.uri, replaces); !errors.As(err, &status) || status.Code != 403 {
+		t.Errorf("by no trunk: %v", err)
+	}
+	c, err := other.Dial(within(t), g.uri, replaces, phone.Header{Name: "X-Test-Trunk", Value: "carrier"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := await(t, cancelled, "CANCEL"); !strings.Contains(m, "completed elsewhere") {
+		t.Errorf("CANCEL:\n%s", m)
+	}
+	await(t, g.seen.started, "start")
+	c.Say(sine(1000, 8000, 500*time.Millisecond))
+	g.agent.last().await(t, agent.VoiceConfirmed)
+	if err := c.Hangup(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.seen.awaitEnd(t); r.Cause != CauseCalleeHungUp || r.SIPCallID != c.ID() {
 		t.Errorf("record %+v", r)
 	}
 }

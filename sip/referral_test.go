@@ -333,6 +333,22 @@ func TestReplaces(t *testing.T) {
 	if m := try(mine); m.code != 603 {
 		t.Errorf("after the end: %s", m.start)
 	}
+	// One of ours that rings may be picked up, also when only that is meant.
+	callee := listenPhone(t)
+	heard := make(chan Progress, 8)
+	result := dial(t.Context(), b, trunkTo(callee.addr), Outgoing{Progress: func(p Progress) { heard <- p }}, nil)
+	out := callee.fresh("INVITE")
+	callee.respond(out, 180, "t9", "")
+	ours := wait(t, heard, "the ringing").Dialog
+	_, tag, _ := strings.Cut(out.get("From"), ";tag=")
+	if m := try(tags(out.get("Call-ID"), tag, "t9") + ";early-only"); m.code != 200 {
+		t.Errorf("a call of ours that rings: %s", m.start)
+	}
+	if got := wait(t, h.took, "the call that rings"); got != ours {
+		t.Error("another call")
+	}
+	callee.respond(out, 486, "t9", "")
+	failed(t, result, nil)
 	if r, err := parseReplaces("a@b;from-tag=2;x=y;to-tag=1;early-only"); err != nil || (r != replaced{"a@b", "1", "2", true}) {
 		t.Errorf("%+v %v", r, err)
 	}

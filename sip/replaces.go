@@ -64,7 +64,8 @@ func (d *Dialog) replaces() string {
 // hangs up that call (section 3). A refusal is to be given to Reject: 400 for a
 // header that cannot be read, 481 for a call that is not known, 486 for one that is
 // answered already when only a ringing one was meant, 603 for one that is over.
-// Calls of ours that ring cannot be taken over: 481. Tags are not guessed, so
+// A call of ours that rings is taken over too; its Dial is to be given up then, and it
+// cannot be hung up. One that came in and rings cannot be: 481. Tags are not guessed, so
 // whoever knows them has taken part in the call; whether that is enough is for the
 // caller of this method to say.
 func (i *Invite) Replaces() (*Dialog, *RejectError) {
@@ -83,6 +84,8 @@ func (i *Invite) Replaces() (*Dialog, *RejectError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
+	case d.state == dialogEarly && d.caller:
+		return d, nil
 	case d.state == dialogEarly:
 		return nil, &RejectError{Code: 481, Rule: "replaces", Text: "The call to replace is not answered"}
 	case d.state == dialogOver:
