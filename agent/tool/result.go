@@ -91,13 +91,15 @@ func CleanText(s string, limit int) string {
 		if unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
 			continue
 		}
-		if space && n+1 < limit {
-			b.WriteByte(' ')
+		if space {
 			n++
 		}
-		space = false
 		if n >= limit {
 			break
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
 		}
 		b.WriteRune(r)
 		n++
