@@ -209,7 +209,7 @@ func TestBaresipTalksEncrypted(t *testing.T) {
 			b.Do("hangup", "")
 			records := g.Records(1)
 			heardBy(t, "baresip", answers, b.Heard(), 8000)
-			alike(t, "the agent", asks, performer.Heard(), 0.99)
+			alike(t, "the agent", asks, performer.Heard(), 0.9) // several talk at once; TestFidelity is stricter
 			if d := performer.Digits(); d != "4" {
 				t.Errorf("the agent got the keys %q, pressed was 4", d)
 			}
@@ -247,7 +247,7 @@ func TestLinphoneTalksEncrypted(t *testing.T) {
 			records := g.Records(1)
 			heard, rate := l.Heard()
 			heardBy(t, "linphone", answers, heard, rate)
-			alike(t, "the agent", asks, performer.Heard(), 0.99)
+			alike(t, "the agent", asks, performer.Heard(), 0.9) // several talk at once; TestFidelity is stricter
 			if d := performer.Digits(); d != "7" {
 				t.Errorf("the agent got the keys %q, pressed was 7", d)
 			}

@@ -162,7 +162,8 @@ func correlation(sentence, recording []int16) float64 {
 // again.
 func repeated(t *testing.T, pcm []int16, rate int) string {
 	t.Helper()
-	all := make([]int16, 8000)
+	var all []int16
+	all = append(all, make([]int16, 8000)...)
 	for len(all) < 30*16000 {
 		all = append(append(all, pcm...), make([]int16, 3200)...)
 	}

@@ -82,8 +82,12 @@ func (l *Linphone) Call(uri string) {
 func (l *Linphone) Heard() (pcm []int16, rate int) {
 	l.t.Helper()
 	// The length in the header is written last, if at all: what is there counts.
-	pcm, format, err := wav.ReadFile(l.recording(), 60*48000)
-	if len(pcm) == 0 {
+	var format wav.Format
+	var err error
+	if !Eventually(5*time.Second, func() bool {
+		pcm, format, err = wav.ReadFile(l.recording(), 60*48000)
+		return len(pcm) > 0
+	}) {
 		l.t.Fatalf("linphone recorded nothing: %v", err)
 	}
 	return wav.Mono(pcm, format.Channels), format.Rate

@@ -96,33 +96,46 @@ func TestBaresipTalksWithAnAgent(t *testing.T) {
 	}
 }
 
+// Hold, resume and keys of ours, over each transport.
 func TestBaresipHoldsAndResumes(t *testing.T) {
 	Isolated(t)
 	t.Parallel()
-	performer := &Performer{Says: speech(2.1, 2*time.Second), Pause: 100 * time.Millisecond}
-	g := StartGateway(t, performer)
-	b := StartBaresip(t, "+12025550102", microphone(t, speech(1.3, time.Second), 0, 40*time.Second), "PCMU/8000/1", "udp")
-	b.Call(g.URI("agent"))
-	time.Sleep(time.Second)
-	for round := 1; round <= 2; round++ {
-		b.Do("hold", "")
-		if !Eventually(3*time.Second, func() bool { return len(performer.Notices(agent.Held)) == round }) {
-			t.Fatal("the agent was not told of the hold")
-		}
-		time.Sleep(700 * time.Millisecond)
-		b.Do("resume", "")
-		if !Eventually(3*time.Second, func() bool { return len(performer.Notices(agent.Resumed)) == round }) {
-			t.Fatal("the agent was not told of the end of the hold")
-		}
-		time.Sleep(700 * time.Millisecond)
+	for _, transport := range []string{"udp", "tcp", "tls"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			performer := &Performer{Says: speech(2.1, 2*time.Second), Pause: 100 * time.Millisecond}
+			g := StartGateway(t, performer)
+			b := StartBaresip(t, "+12025550102", microphone(t, speech(1.3, time.Second), 0, 40*time.Second), "PCMU/8000/1", transport,
+				"sip_certificate "+certificateAndKey(t), "sip_verify_server no")
+			b.Call(g.agentAt(transport))
+			time.Sleep(time.Second)
+			for round := 1; round <= 2; round++ {
+				b.Do("hold", "")
+				if !Eventually(3*time.Second, func() bool { return len(performer.Notices(agent.Held)) == round }) {
+					t.Fatal("the agent was not told of the hold")
+				}
+				time.Sleep(700 * time.Millisecond)
+				b.Do("resume", "")
+				if !Eventually(3*time.Second, func() bool { return len(performer.Notices(agent.Resumed)) == round }) {
+					t.Fatal("the agent was not told of the end of the hold")
+				}
+				time.Sleep(700 * time.Millisecond)
+			}
+			before := len(performer.Heard())
+			time.Sleep(time.Second)
+			if more := len(performer.Heard()) - before; more < 5000 {
+				t.Errorf("after the hold the agent heard %d samples in a second", more)
+			}
+			if err := g.calls.SendDigits(within(t), performer.Calls()[0].ID, "5#"); err != nil {
+				t.Error(err)
+			}
+			if !Eventually(3*time.Second, func() bool { return strings.Join(b.Params("CALL_DTMF_START"), "") == "5#" }) {
+				t.Errorf("baresip got the keys %q", b.Params("CALL_DTMF_START"))
+			}
+			b.Do("hangup", "")
+			g.Records(1)
+		})
 	}
-	before := len(performer.Heard())
-	time.Sleep(time.Second)
-	if more := len(performer.Heard()) - before; more < 5000 {
-		t.Errorf("after the hold the agent heard %d samples in a second", more)
-	}
-	b.Do("hangup", "")
-	g.Records(1)
 }
 
 func TestBaresipIsHungUpOn(t *testing.T) {
@@ -142,11 +155,21 @@ func TestBaresipIsHungUpOn(t *testing.T) {
 func TestLinphoneTalksWithAnAgent(t *testing.T) {
 	Isolated(t)
 	t.Parallel()
+	for _, transport := range []string{"udp", "tcp", "tls"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			linphoneTalks(t, transport)
+		})
+	}
+}
+
+func linphoneTalks(t *testing.T, transport string) {
+	t.Helper()
 	asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 	performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 	g := StartGateway(t, performer)
 	l := StartLinphone(t, "+12025550104", microphone(t, asks, 500*time.Millisecond, 20*time.Second))
-	l.Call(g.URI("agent"))
+	l.Call(g.agentAt(transport))
 	time.Sleep(3 * time.Second)
 	l.Tell("7")
 	time.Sleep(time.Second)
@@ -160,6 +183,10 @@ func TestLinphoneTalksWithAnAgent(t *testing.T) {
 		t.Error("the agent was not told of the end of the hold")
 	}
 	time.Sleep(3 * time.Second)
+	if err := g.calls.SendDigits(within(t), performer.Calls()[0].ID, "9"); err != nil {
+		t.Error(err)
+	}
+	l.WaitFor("Receiving tone 9 from", 3*time.Second)
 	l.Tell("terminate")
 	g.Records(1)
 	heard, rate := l.Heard()

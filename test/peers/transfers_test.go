@@ -28,12 +28,12 @@ var (
 )
 
 // said fails the test unless who heard the wave that was said; it is for parties that
-// do not stretch time.
+// do not stretch time. How well the wave is kept is for TestFidelity to say.
 func said(t *testing.T, who string, sentence, recording []int16, want bool) {
 	t.Helper()
 	m := audio.FindWaveform(sentence[len(sentence)/4:len(sentence)*3/4], recording, 8000)
 	t.Logf("%s: %.3f at %v", who, m.Score, m.At)
-	if want && m.Score < 0.98 || !want && m.Score > 0.7 {
+	if want && m.Score < 0.8 || !want && m.Score > 0.7 {
 		t.Errorf("%s: a correlation of %.3f", who, m.Score)
 	}
 }
