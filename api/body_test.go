@@ -67,6 +67,15 @@ func TestWrongBodies(t *testing.T) {
 		{"Order", "/calls", `{"to":"sip:a@b>;x=<sip:c"}`, "to", "invalid_field", false},
 		{"Order", "/calls", `{"to":"sip:é@b"}`, "to", "invalid_field", true},
 		{"Order", "/calls", `{"to":"sip:` + long + `"}`, "to", "invalid_field", false},
+		{"Order", "/calls", `{"to":"1","targets":[{"to":"2"}],"strategy":"serial"}`, "targets", "invalid_field", false},
+		{"Order", "/calls", `{"trunk":"a","targets":[{"to":"2"}],"strategy":"serial"}`, "targets", "invalid_field", false},
+		{"Order", "/calls", `{"targets":[{"to":"2"}]}`, "strategy", "invalid_field", false},
+		{"Order", "/calls", `{"targets":[{"to":"2"}],"strategy":"fastest"}`, "strategy", "invalid_field", false},
+		{"Order", "/calls", `{"to":"2","strategy":"serial"}`, "strategy", "invalid_field", false},
+		{"Order", "/calls", `{"targets":[{"to":"2"},{"trunk":"a"}],"strategy":"serial"}`, "targets[1].to", "invalid_field", false},
+		{"Order", "/calls", `{"targets":[{"to":"2","trunk":"a b"}],"strategy":"serial"}`, "targets[0].trunk", "invalid_field", false},
+		{"Order", "/calls", `{"targets":["2"],"strategy":"serial"}`, "targets", "invalid_field", false},
+		{"Order", "/calls", `{"targets":[` + strings.Repeat(`{"to":"1"},`, 8) + `{"to":"1"}],"strategy":"serial"}`, "targets", "invalid_field", false},
 		{"Order", "/calls", `{"to":"1","trunk":"a b"}`, "trunk", "invalid_field", false},
 		{"Order", "/calls", `{"to":"1","from":"alice"}`, "from", "invalid_field", false},
 		{"Order", "/calls", `{"to":"1","name":"a\nb"}`, "name", "invalid_field", false},
@@ -155,6 +164,11 @@ func TestRightOrders(t *testing.T) {
 		{`{"to":"(030) 12"}`, call.Outgoing{To: "03012"}},
 		{`{"to":"SIP:desk%20two@pbx.example.com:5070;transport=tcp"}`, call.Outgoing{To: "SIP:desk%20two@pbx.example.com:5070;transport=tcp"}},
 		{`{"to":"tel:+1-415-555-0123;ext=7"}`, call.Outgoing{To: "tel:+1-415-555-0123;ext=7"}},
+		{`{"targets":[{"to":"(415) 555-0123","trunk":"a"},{"to":"sip:desk@pbx.example.com"}],"strategy":"parallel"}`, call.Outgoing{
+			Targets: []call.Target{{To: "4155550123", Trunk: "a"}, {To: "sip:desk@pbx.example.com"}}, Parallel: true,
+		}},
+		{`{"targets":[{"to":"1"}],"strategy":"serial","to":"","trunk":""}`, call.Outgoing{Targets: []call.Target{{To: "1"}}}},
+		{`{"to":"1","targets":[],"strategy":""}`, call.Outgoing{To: "1"}},
 		{`{"to":"1","trunk":"","from":"","name":"","agent":"","headers":{},"resource_id":"","context":{}}`, call.Outgoing{To: "1"}},
 		{`{"to":"1","from":"+1 415","name":"Shop \u202e  of Ann","trunk":"carrier-1","agent":"sales","ring_timeout_seconds":30,"resource_id":"customer-17",
 			"headers":{"x-account":"47 11","user-to-user":"00ab","Subject":"order"},"context":{"order":"a\nb\u0000"}}`, call.Outgoing{
@@ -230,6 +244,7 @@ func TestBodiesThatAreNoJSON(t *testing.T) {
 func FuzzOrder(f *testing.F) {
 	for _, seed := range []string{
 		`{"to":"+14155550123"}`, `{"to":"sip:a@b","headers":{"X-A":"b"},"context":{"a":"b"},"ring_timeout_seconds":30}`,
+		`{"targets":[{"to":"1","trunk":"a"},{"to":"sip:a@b"}],"strategy":"parallel"}`, `{"targets":[{"to":"1"}],"strategy":"x"}`,
 		`{"to":"1","to":"2"}`, `{"to":null}`, `{"to":{"a":[[[[]]]]}}`, `{"name":"\u202e"}`, "{\"to\":\"\xff\"}", `{"to":"tel:+1%0d%0a"}`,
 	} {
 		f.Add([]byte(seed))
@@ -250,6 +265,9 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		texts := []string{out.To, out.From, out.Name, out.Trunk, out.Agent, out.ResourceID}
+		for _, t := range out.Targets {
+			texts = append(texts, t.To, t.Trunk)
+		}
 		for k, v := range out.Headers {
 			texts = append(texts, k, v)
 		}

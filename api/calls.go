@@ -235,6 +235,8 @@ func (s *Server) getCall(w http.ResponseWriter, r *http.Request, _ client) error
 type order struct {
 	To          string            `json:"to"`
 	Trunk       string            `json:"trunk"`
+	Targets     []aim             `json:"targets"`
+	Strategy    string            `json:"strategy"`
 	From        string            `json:"from"`
 	Name        string            `json:"name"`
 	Agent       string            `json:"agent"`
@@ -244,12 +246,49 @@ type order struct {
 	Context     map[string]string `json:"context"`
 }
 
+// aim is one of several who may take a call.
+type aim struct {
+	To    string `json:"to"`
+	Trunk string `json:"trunk"`
+}
+
+// whom checks who is to be called.
+func (o order) whom(out *call.Outgoing) (err error) {
+	if len(o.Targets) == 0 {
+		if out.To, err = target("to", o.To); err != nil {
+			return err
+		}
+		if o.Strategy != "" {
+			return wrongField("strategy", "It says how targets are called, and there are none.", "Send targets, or leave it out.")
+		}
+		out.Trunk, err = label("trunk", o.Trunk)
+		return err
+	}
+	switch {
+	case o.To != "" || o.Trunk != "":
+		return wrongField("targets", "They stand instead of to and trunk.", "Put to and trunk into each target.")
+	case len(o.Targets) > maxTargets:
+		return wrongField("targets", fmt.Sprintf("There are more than %d.", maxTargets), "Send fewer.")
+	case o.Strategy != "serial" && o.Strategy != "parallel":
+		return wrongField("strategy", "It must be serial or parallel.", "Send serial to call one after the other, parallel to call all at the same time.")
+	}
+	out.Parallel = o.Strategy == "parallel"
+	for i, a := range o.Targets {
+		var t call.Target
+		if t.To, err = target(fmt.Sprintf("targets[%d].to", i), a.To); err != nil {
+			return err
+		}
+		if t.Trunk, err = label(fmt.Sprintf("targets[%d].trunk", i), a.Trunk); err != nil {
+			return err
+		}
+		out.Targets = append(out.Targets, t)
+	}
+	return nil
+}
+
 // outgoing checks the order and cleans its texts.
 func (o order) outgoing() (out call.Outgoing, err error) {
-	if out.To, err = target("to", o.To); err != nil {
-		return out, err
-	}
-	if out.Trunk, err = label("trunk", o.Trunk); err != nil {
+	if err = o.whom(&out); err != nil {
 		return out, err
 	}
 	if out.From, err = callerID("from", o.From); err != nil {
@@ -317,7 +356,7 @@ func (s *Server) dialCall(w http.ResponseWriter, r *http.Request, c client) erro
 		s.parts.Metrics.dialRefused(p.Rule)
 		return p
 	}
-	s.log.Info("call placed", zap.String("call_id", id), zap.String("client", c.name), zap.String("trunk", out.Trunk), zap.String("agent", out.Agent), zap.String("to", identity.Mask(out.To)))
+	s.log.Info("call placed", zap.String("call_id", id), zap.String("client", c.name), zap.String("trunk", out.Trunk), zap.String("agent", out.Agent), zap.String("to", identity.Mask(out.To)), zap.Int("targets", len(out.Targets)))
 	return accepted(w, id)
 }
 

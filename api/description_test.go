@@ -291,7 +291,7 @@ func TestEveryRouteIsDescribedAndTheReverse(t *testing.T) {
 func TestEveryFieldIsDescribedAndTheReverse(t *testing.T) {
 	d := describe(t)
 	for name, v := range map[string]any{
-		"Call": call.Status{}, "Stats": call.Stats{}, "Trunk": Trunk{}, "Event": agent.Event{}, "Ending": ending{}, "Problem": problem{},
+		"Call": call.Status{}, "Attempt": call.Attempt{}, "Stats": call.Stats{}, "Trunk": Trunk{}, "Event": agent.Event{}, "Ending": ending{}, "Problem": problem{},
 		"Order": order{}, "Transfer": handover{}, "Digits": pressed{}, "Nothing": nothing{}, "Announcement": announcement{}, "Recording": recording{}, "TokenOrder": wish{},
 	} {
 		if node, _ := d.at("/components/schemas/" + name); node == nil {

@@ -16,6 +16,7 @@ import (
 // The bounds of what clients may send, in characters unless said otherwise.
 const (
 	maxTarget   = 256
+	maxTargets  = 8
 	maxName     = 64
 	maxLabel    = 64 // names of trunks and agents
 	maxResource = 128

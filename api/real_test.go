@@ -134,6 +134,16 @@ func TestOverRealCalls(t *testing.T) {
 		t.Errorf("a busy call: %s", w.Body)
 	}
 
+	w := h.ask("POST", "/calls", writeKey, `{"targets":[{"to":"+14155550123"},{"to":"+14155550124","trunk":"carrier"}],"strategy":"serial"}`)
+	h.expect(w, 202)
+	id = strings.TrimPrefix(w.Header().Get("Location"), "/calls/")
+	if text = watch(id, ""); strings.Count(text, `"reason":"target_failed","code":486,"q850":17`) != 2 {
+		t.Errorf("two that are busy: %s", text)
+	}
+	if w := h.ask("GET", "/calls/"+id, readKey, ""); !strings.Contains(w.Body.String(), `"attempts":[{"to":"+14155550123","trunk":"carrier","cause":"busy","code":486,"reason":"User busy","q850":17},{"to":"+14155550124"`) {
+		t.Errorf("two that are busy: %s", w.Body)
+	}
+
 	answered := callee.AnswerAll()
 	id = place("+14155550123")
 	<-answered
@@ -174,7 +184,7 @@ func TestOverRealCalls(t *testing.T) {
 	h.expect(h.ask("POST", "/calls", writeKey, `{"to":"+14155550123"}`), 503)
 	figures := h.ask("GET", "/metrics", readKey, "").Body.String()
 	for _, want := range []string{
-		"parley_outbound_calls_total 2", `parley_outbound_failures_total{cause="busy",code="486"} 1`,
+		"parley_outbound_calls_total 3", `parley_outbound_failures_total{cause="busy",code="486"} 2`,
 		`parley_outbound_refused_total{rule="guard_international"} 2`, `parley_outbound_refused_total{rule="draining"} 1`,
 	} {
 		if !strings.Contains(figures, "\n"+want+"\n") {
