@@ -87,10 +87,20 @@ bench-calls: build ## Parley beside its peer in one run; prints the tables and t
 	@deploy/install-deps.sh test
 	cd bench && $(GO) run ./calls
 
+bench-sip: ## the signalling alone: a ramp beside its peer, and what 50,000 calls leave behind
+	@deploy/install-deps.sh test
+	cd bench && $(GO) run ./calls -only sip
+
+CALLS    ?= 1000
+MINUTES  ?= 10
+bench-hold: ## CALLS calls for MINUTES minutes: nothing lost, memory flat, then back at idle
+	@deploy/install-deps.sh test
+	cd bench && $(GO) run ./calls -only hold -calls $(CALLS) -minutes $(MINUTES)
+
 bench-audio: ## what an agent hears over bad lines, beside other receivers; prints the table and the bars
 	cd bench && $(GO) run ./audio
 
 clean: ## remove what was built
 	rm -rf bin out
 
-.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls bench-audio clean
+.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls bench-sip bench-hold bench-audio clean

@@ -1,6 +1,8 @@
 // Command calls measures Parley beside diago and prints the bars.
 //
-//	calls [-only media,stall,rate,leak,allocs] [-rounds 3] [-quick]
+//	calls [-only media,garbage,stall,rate,leak,overload,delays,allocs] [-rounds 3] [-quick]
+//	calls -only sip
+//	calls -only hold [-calls 1000] [-minutes 10]
 //
 // Run it in the bench folder; it builds what it needs. SIPp must be installed.
 package main
@@ -23,14 +25,19 @@ type bench struct {
 	rounds int
 	quick  bool
 	missed int
+
+	calls   int // for hold
+	minutes float64
 }
 
 func main() {
-	only := flag.String("only", "media,garbage,stall,rate,leak,allocs", "parts to run, comma separated")
+	only := flag.String("only", "media,garbage,stall,rate,leak,overload,delays,allocs", "parts to run, comma separated")
 	rounds := flag.Int("rounds", 3, "pairs of runs whose medians are compared")
 	quick := flag.Bool("quick", false, "shorter windows and fewer calls: to see that it works, not for figures")
+	calls := flag.Int("calls", 1000, "calls to hold")
+	minutes := flag.Float64("minutes", 10, "how long to hold them")
 	flag.Parse()
-	b := &bench{rounds: *rounds, quick: *quick}
+	b := &bench{rounds: *rounds, quick: *quick, calls: *calls, minutes: *minutes}
 	if err := b.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -38,6 +45,7 @@ func main() {
 	defer os.RemoveAll(b.dir)
 	parts := map[string]func() error{
 		"media": b.media, "garbage": b.garbage, "stall": b.stall, "rate": b.rate, "leak": b.leak, "allocs": b.allocs,
+		"overload": b.overload, "delays": b.delays, "sip": b.sip, "hold": b.hold,
 	}
 	for _, name := range strings.Split(*only, ",") {
 		part := parts[name]
@@ -63,7 +71,7 @@ func (b *bench) prepare() (err error) {
 		lim.Cur = lim.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim)
 	}
-	for _, p := range []string{"farm", "parleysrv", "diagosrv"} {
+	for _, p := range []string{"farm", "parleysrv", "diagosrv", "sipgosrv"} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(b.dir, p), "./"+p)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -85,7 +93,7 @@ func (b *bench) machine() {
 			}
 		}
 	}
-	fmt.Printf("machine: %s, %d cores, %s %s, load %.2f; diago v0.42.1\n", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS, loadavg())
+	fmt.Printf("machine: %s, %d cores, %s %s, load %.2f; diago v0.42.1, sipgo v1.7.3\n", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS, loadavg())
 }
 
 func (b *bench) parley(args ...string) system {

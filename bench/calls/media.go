@@ -72,7 +72,7 @@ func (b *bench) run(s system, n int, window time.Duration, during func(*sut)) (o
 		return out, err
 	}
 	hold := time.Duration(n/cps)*time.Second + warm + window + 30*time.Second
-	sipp, err := startLoad(b.dir, "uac-media.xml", csv, u.addr, n, cps, hold, n)
+	sipp, err := startLoad(b.dir, loadOf{scenario: "uac-media.xml", csv: csv, addr: u.addr, calls: n, rate: cps, hold: hold, limit: n})
 	if err != nil {
 		return out, err
 	}

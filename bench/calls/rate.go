@@ -39,7 +39,7 @@ func (b *bench) rate() error {
 				return err
 			}
 			before := u.cpu()
-			l, err := startLoad(b.dir, "uac-media.xml", csv, u.addr, n, cps, 500*time.Millisecond, n)
+			l, err := startLoad(b.dir, loadOf{scenario: "uac-media.xml", csv: csv, addr: u.addr, calls: n, rate: cps, hold: 500 * time.Millisecond, limit: n})
 			if err != nil {
 				u.stop()
 				return err
@@ -102,7 +102,7 @@ func (b *bench) leak() error {
 	if err != nil {
 		return err
 	}
-	l, err := startLoad(b.dir, "uac-media.xml", csv, u.addr, n, cps, 200*time.Millisecond, 2000)
+	l, err := startLoad(b.dir, loadOf{scenario: "uac-media.xml", csv: csv, addr: u.addr, calls: n, rate: cps, hold: 200 * time.Millisecond, limit: 2000})
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,18 @@ type status struct {
 	HeapMB     float64 `json:"heap_mb"`
 	Heard      uint64  `json:"heard"`
 	Mallocs    uint64  `json:"mallocs"`
+	Driver     string  `json:"driver"`
+	Delays     delays  `json:"delays"`
+}
+
+// delays are quantiles in milliseconds, and how many they are of.
+type delays struct {
+	HearP50 float64 `json:"hear_p50"`
+	HearP99 float64 `json:"hear_p99"`
+	Hear    float64 `json:"hear"`
+	SayP50  float64 `json:"say_p50"`
+	SayP99  float64 `json:"say_p99"`
+	Say     float64 `json:"say"`
 }
 
 // system says how to start one.

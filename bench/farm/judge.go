@@ -75,10 +75,9 @@ func schedule(a []arrival) []int64 {
 
 func (v *verdict) count(a []arrival) {
 	for i := 1; i < len(a); i++ {
-		sent := int(int16(a[i].seq - a[i-1].seq))
-		slots := int(int32(a[i].ts-a[i-1].ts)) / payload
-		v.Lost += max(0, sent-1)
-		v.Skipped += max(0, slots-sent)
+		lost, skipped := between(a[i-1], a[i])
+		v.Lost += lost
+		v.Skipped += skipped
 	}
 }
 

@@ -36,6 +36,7 @@ type stream struct {
 	seq     uint16
 	ts      uint32
 	arrived []arrival
+	tally   tally
 }
 
 // arrival is one packet of the system under test.
@@ -52,6 +53,7 @@ func main() {
 	warm := flag.Duration("warm", 3*time.Second, "time between the last call's first packet and the window")
 	window := flag.Duration("d", 10*time.Second, "length of the measured window")
 	wait := flag.Duration("wait", 40*time.Second, "longest wait for all calls to be up")
+	count := flag.Bool("count", false, "count the packets and keep none: for long windows")
 	flag.Parse()
 
 	runtime.LockOSThread()
@@ -60,9 +62,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "farm:", err)
 		os.Exit(1)
 	}
-	f := &farm{streams: streams, packet: loud()}
+	f := &farm{streams: streams, packet: loud(), counting: *count}
 	f.run(*warm, *window, *wait)
-	if err := json.NewEncoder(os.Stdout).Encode(judge(streams)); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(verdictOf(streams, *count)); err != nil {
 		os.Exit(1)
 	}
 }
@@ -106,6 +108,7 @@ type farm struct {
 	streams   []*stream
 	packet    []byte
 	recording bool
+	counting  bool
 	buf       [1500]byte
 	oob       [128]byte
 	from      unix.RawSockaddrInet4
@@ -155,7 +158,9 @@ func (f *farm) started() (n int) {
 func (f *farm) record(window time.Duration) {
 	for _, s := range f.streams {
 		f.drain(s)
-		s.arrived = make([]arrival, 0, int(window/time.Second+2)*60)
+		if !f.counting {
+			s.arrived = make([]arrival, 0, int(window/time.Second+2)*60)
+		}
 	}
 	f.recording = true
 }
@@ -176,7 +181,12 @@ func (f *farm) drain(s *stream) {
 		s.peer, s.started = f.from, true
 		if f.recording {
 			stamp := (*unix.Timespec)(unsafe.Pointer(&f.oob[unix.CmsgLen(0)]))
-			s.arrived = append(s.arrived, arrival{stamp.Nano(), binary.BigEndian.Uint32(f.buf[4:]), binary.BigEndian.Uint16(f.buf[2:])})
+			a := arrival{stamp.Nano(), binary.BigEndian.Uint32(f.buf[4:]), binary.BigEndian.Uint16(f.buf[2:])}
+			if f.counting {
+				s.tally.add(a)
+			} else {
+				s.arrived = append(s.arrived, a)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -39,6 +39,8 @@ func main() {
 	silent := flag.Bool("silent", false, "an agent that says nothing")
 	maxCalls := flag.Int("max", 20000, "limit of concurrent calls")
 	garbage := flag.Bool("garbage", false, "hold 200 MB live and make 100 MB/s of garbage")
+	signalling := flag.Bool("signalling", false, "the sip room alone: answers with 180 and 200, and has no media")
+	turns := flag.Bool("turns", false, "an agent that speaks for 400 ms and is silent for 600")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
 	flag.Parse()
 	if *profile != "" {
@@ -53,15 +55,53 @@ func main() {
 		defer f.Close()
 		defer pprof.StopCPUProfile()
 	}
-	if err := run(*host, *port, *silent, *maxCalls, *garbage); err != nil {
+	var err error
+	if *signalling {
+		err = signal(*host, *port)
+	} else {
+		err = run(*host, *port, &player{silent: *silent, turns: *turns}, *maxCalls, *garbage)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "parleysrv:", err)
 	}
 }
 
-func run(host string, port int, silent bool, maxCalls int, garbage bool) error {
+// listen binds the sip room, with room for the transactions of 32 seconds at any rate
+// that a bench may reach.
+func listen(host string, port int) (*sip.Server, error) {
+	sc := sip.DefaultConfig()
+	sc.Listen = []sip.Listener{{Network: "udp", Addr: fmt.Sprintf("%s:%d", host, port)}}
+	sc.MaxTransactions = 500_000
+	server, err := sip.NewServer(sc, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	return server, server.Listen()
+}
+
+// signal answers calls that have no media.
+func signal(host string, port int) error {
+	debug.SetGCPercent(400)
+	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server, err := listen(host, port)
+	if err != nil {
+		return err
+	}
+	answer := fmt.Appendf(nil, "v=0\r\no=- 1 1 IN IP4 %s\r\ns=-\r\nc=IN IP4 %s\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0\r\n", host, host)
+	go report(ctx, func() int { return server.Stats().Dialogs }, map[string]func() any{})
+	return server.Serve(ctx, func(_ context.Context, inv *sip.Invite) {
+		if inv.Ring() != nil {
+			return
+		}
+		_, _ = inv.Answer(answer, nil)
+	})
+}
+
+func run(host string, port int, voice *player, maxCalls int, garbage bool) error {
 	debug.SetGCPercent(400) // as cmd/sip-server does
 	debug.SetMemoryLimit(4 << 30)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if garbage {
 		go litter(ctx)
@@ -84,30 +124,35 @@ func run(host string, port int, silent bool, maxCalls int, garbage bool) error {
 	}
 	cc := call.DefaultConfig()
 	cc.MaxCalls = maxCalls
-	voice := player{silent: silent}
 	calls, err := call.NewServer(cc, call.Parts{
 		Wheel: wheel, Identity: who, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()},
-		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: &voice}, true },
+		Route: func(call.Request) (call.Routed, bool) { return call.Routed{Opener: voice}, true },
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 	})
 	if err != nil {
 		return err
 	}
-	sc := sip.DefaultConfig()
-	sc.Listen = []sip.Listener{{Network: "udp", Addr: fmt.Sprintf("%s:%d", host, port)}}
-	server, err := sip.NewServer(sc, zap.NewNop())
+	server, err := listen(host, port)
 	if err != nil {
 		return err
 	}
-	if err := server.Listen(); err != nil {
-		return err
-	}
-	go report(ctx, calls, &voice)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	go report(ctx, calls.Active, map[string]func() any{
+		"heard":  func() any { return voice.heard.Load() },
+		"driver": func() any { return wheel.Driver() },
+		"delays": func() any { // what /metrics has as histograms
+			d := calls.SoundStats().Delays
+			return map[string]float64{
+				"hear_p50": ms(d.Hear.Quantile(.5)), "hear_p99": ms(d.Hear.Quantile(.99)), "hear": float64(d.Hear.Total()),
+				"say_p50": ms(d.Say.Quantile(.5)), "say_p99": ms(d.Say.Quantile(.99)), "say": float64(d.Say.Total()),
+			}
+		},
+	})
 	return server.Serve(ctx, calls.Handle)
 }
 
 // report prints what the process holds.
-func report(ctx context.Context, calls *call.Server, p *player) {
+func report(ctx context.Context, active func() int, more map[string]func() any) {
 	out := json.NewEncoder(os.Stdout)
 	for tick := time.NewTicker(time.Second); ; {
 		select {
@@ -115,21 +160,25 @@ func report(ctx context.Context, calls *call.Server, p *player) {
 			return
 		case <-tick.C:
 		}
-		if calls.Active() == 0 {
+		if active() == 0 {
 			runtime.GC() // what is held, not what is yet to be collected
 		}
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		_ = out.Encode(map[string]any{
-			"calls": calls.Active(), "goroutines": runtime.NumGoroutine(),
-			"heap_mb": float64(m.HeapAlloc) / 1e6, "heard": p.heard.Load(), "mallocs": m.Mallocs,
-		})
+		line := map[string]any{
+			"calls": active(), "goroutines": runtime.NumGoroutine(), "heap_mb": float64(m.HeapAlloc) / 1e6, "mallocs": m.Mallocs,
+		}
+		for name, value := range more {
+			line[name] = value()
+		}
+		_ = out.Encode(line)
 	}
 }
 
 // player is an agent that plays a tone and counts what it hears.
 type player struct {
 	silent bool
+	turns  bool
 	heard  atomic.Uint64
 }
 
@@ -137,6 +186,14 @@ func (p *player) Format() agent.Format { return agent.Format{} }
 
 func (p *player) Open(_ context.Context, c agent.Call) (agent.Session, error) {
 	return &playing{player: p, speaker: c.Speaker}, nil
+}
+
+// length is how many samples are said at once.
+func (p *player) length() int {
+	if p.turns {
+		return len(tone) * 2 / 5
+	}
+	return len(tone)
 }
 
 type playing struct {
@@ -149,8 +206,15 @@ func (s *playing) Notice(agent.Notice) {}
 
 func (s *playing) Run(ctx context.Context) error {
 	for !s.player.silent {
-		if err := s.speaker.Say(ctx, tone); err != nil {
+		if err := s.speaker.Say(ctx, tone[:s.player.length()]); err != nil {
 			return context.Cause(ctx)
+		}
+		if s.player.turns {
+			s.speaker.Flush()
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
 		}
 	}
 	<-ctx.Done()
