@@ -60,6 +60,9 @@ func TestAFullDiskEndsTheRecordingAndNotTheCall(t *testing.T) {
 		if after, _, _ := r.session.heard(); after-before != 100 {
 			t.Errorf("the agent heard %d frames of 100 while the disk was full", after-before)
 		}
+		if st := r.server.recorder.stats(); st.Failed != 1 || st.Active != 1 {
+			t.Errorf("while the call is up: %+v", st)
+		}
 		left, _, rate := r.end(t)
 		if got := media.Duration(len(left), rate); got < 1500*time.Millisecond || got > 2100*time.Millisecond {
 			t.Errorf("%v are left of the first 2 s", got)

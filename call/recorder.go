@@ -195,7 +195,12 @@ func (r *recorder) run() {
 			if closed {
 				rec.closing.Store(true)
 			}
-			if !rec.work() {
+			done := rec.work()
+			if rec.err != nil && !rec.counted {
+				rec.counted = true // at once: a disk is full for hours before calls end
+				r.failed.Add(1)
+			}
+			if !done {
 				kept = append(kept, rec)
 				continue
 			}
@@ -211,9 +216,6 @@ func (r *recorder) run() {
 func (r *recorder) over(rec *recording) {
 	r.active.Add(-1)
 	r.dropped.Add(rec.tape.dropped.Load())
-	if rec.err != nil {
-		r.failed.Add(1)
-	}
 }
 
 // close completes all files and ends the writer. nil is closed already.

@@ -43,6 +43,7 @@ type recording struct {
 	path    string        // of the file; to be read after done
 	length  time.Duration // likewise
 	err     error         // likewise: the first
+	counted bool          // as failed
 
 	cfg     RecordingConfig
 	open    func(format, path string, rate int) (SoundFile, error)
