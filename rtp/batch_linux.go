@@ -83,7 +83,7 @@ func (b *uringBatch) want(s socket, n int) bool {
 	if !ok || u.broken {
 		return true
 	}
-	if u.full() {
+	if !u.room(n) {
 		return false
 	}
 	u.want(k, n)

@@ -154,10 +154,10 @@ func (u *uring) begin() {
 	u.round++
 }
 
-// full says that no more reads fit.
-func (u *uring) full() bool { return u.reading > batchReads-2 }
+// room says that n more reads fit.
+func (u *uring) room(n int) bool { return u.reading+n <= batchReads }
 
-// want asks for up to n datagrams of s, 1 or 2. Not when full.
+// want asks for up to n datagrams of s, for which there has to be room.
 func (u *uring) want(s *batchSocket, n int) {
 	s.round, s.first, s.count, s.at = u.round, u.reading, n, 0
 	for range n {

@@ -346,6 +346,9 @@ func (w *Wheel) readAhead(i int, tick time.Duration) (end int) {
 		if n := s.looks(tick); n > 0 && !w.batch.want(s.sock, n) {
 			break
 		}
+		if c := s.control.sock.Load(); c != nil && tick >= s.control.poll {
+			w.batch.want(*c, 1) // without room it asks for itself
+		}
 	}
 	w.batch.do()
 	return i
