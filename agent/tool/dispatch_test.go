@@ -68,8 +68,10 @@ func dispatch(t *testing.T, change func(*tool.DispatcherConfig, *host), tools []
 					h.note("authorize %s %v", c.ID, c.Args)
 					return c.Args, nil
 				},
-				OnToolCall:   func(_ context.Context, c tool.ToolCall) { h.note("call %s %v", c.ID, c.Args) },
-				OnToolResult: func(_ context.Context, c tool.ToolCall, r tool.ToolResponse) { h.note("result %s %v", c.ID, r.Response) },
+				OnToolCall: func(_ context.Context, c tool.ToolCall) { h.note("call %s %v", c.ID, c.Args) },
+				OnToolResult: func(_ context.Context, c tool.ToolCall, r tool.ToolResponse) {
+					h.note("result %s %v", c.ID, r.Response)
+				},
 			},
 		}
 		if change != nil {

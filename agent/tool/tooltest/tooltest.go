@@ -31,41 +31,42 @@ const patience = 20 * time.Second
 // calls after it, and those in flight, must fail and not hang.
 func Run(t *testing.T, open func(t *testing.T) (tools []tool.Tool, close func())) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, *fixture){
-		"Definitions":          definitions,
-		"EveryCallItsOwn":      everyCallItsOwn,
-		"SlowHoldsNobodyUp":    slowHoldsNobodyUp,
-		"CancelledIsSilent":    cancelledIsSilent,
-		"LateIsAnswered":       lateIsAnswered,
-		"FailureIsTold":        failureIsTold,
-		"ArgumentsAreChecked":  argumentsAreChecked,
-		"ArgumentsStay":        argumentsStay,
-		"ResultIsBounded":      resultIsBounded,
-		"EndOfConversation":    endOfConversation,
-		"ContextOfInvokeEnds":  contextOfInvokeEnds,
-		"ClosedFailsAtOnce":    closedFailsAtOnce,
-		"ConversationsApart":   conversationsApart,
-		"AnsweredExactlyOnce":  answeredExactlyOnce,
-		"CallOutsideOfAModels": callOutside,
+	tools, closing := open(t)
+	f := &fixture{registry: tool.NewRegistry(), names: map[string]string{}, tools: map[string]tool.Tool{}, close: closing}
+	for _, one := range tools {
+		if err := f.registry.Register(one); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"echo", "wait", "fail", "big"} {
+			if strings.HasSuffix(one.Name(), kind) {
+				f.names[kind], f.tools[kind] = one.Name(), one
+			}
+		}
+	}
+	if len(f.names) != 4 {
+		t.Fatalf("tools: %v, want echo, wait, fail and big", f.names)
+	}
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *fixture)
+	}{
+		{"Definitions", definitions},
+		{"EveryCallItsOwn", everyCallItsOwn},
+		{"SlowHoldsNobodyUp", slowHoldsNobodyUp},
+		{"CancelledIsSilent", cancelledIsSilent},
+		{"LateIsAnswered", lateIsAnswered},
+		{"FailureIsTold", failureIsTold},
+		{"ArgumentsAreChecked", argumentsAreChecked},
+		{"ArgumentsStay", argumentsStay},
+		{"ResultIsBounded", resultIsBounded},
+		{"EndOfConversation", endOfConversation},
+		{"ContextOfInvokeEnds", contextOfInvokeEnds},
+		{"ConversationsApart", conversationsApart},
+		{"AnsweredExactlyOnce", answeredExactlyOnce},
+		{"CallOutsideOfAModels", callOutside},
+		{"ClosedFailsAtOnce", closedFailsAtOnce}, // the last: nothing works after it
 	} {
-		t.Run(name, func(t *testing.T) {
-			tools, closing := open(t)
-			f := &fixture{registry: tool.NewRegistry(), names: map[string]string{}, tools: map[string]tool.Tool{}, close: closing}
-			for _, one := range tools {
-				if err := f.registry.Register(one); err != nil {
-					t.Fatal(err)
-				}
-				for _, kind := range []string{"echo", "wait", "fail", "big"} {
-					if strings.HasSuffix(one.Name(), kind) {
-						f.names[kind], f.tools[kind] = one.Name(), one
-					}
-				}
-			}
-			if len(f.names) != 4 {
-				t.Fatalf("tools: %v, want echo, wait, fail and big", f.names)
-			}
-			test(t, f)
-		})
+		t.Run(c.name, func(t *testing.T) { c.test(t, f) })
 	}
 }
 

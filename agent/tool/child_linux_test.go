@@ -6,10 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -99,7 +99,7 @@ func TestKillTakesTheFamily(t *testing.T) {
 				t.Errorf("%s: the grandchild lives", last)
 				break
 			}
-			syscall.Sync()
+			runtime.Gosched()
 		}
 		mu.Lock()
 		if got := strings.Join(said, ";"); got != "bad[31m news" {
