@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,11 +93,9 @@ func (c *Call) transfer(ctx context.Context, t agent.Transfer, by who) error {
 		return err
 	}
 	defer done()
-	trunk := c.trunk
-	if t.Trunk != "" {
-		if trunk = c.server.trunks[t.Trunk]; trunk == nil {
-			return &GuardError{Rule: "no_trunk", Text: "there is no trunk of this name"}
-		}
+	trunk, err := c.way(t)
+	if err != nil {
+		return err
 	}
 	to, err := c.allowed(trunk, t, by)
 	if err != nil {
@@ -108,9 +107,25 @@ func (c *Call) transfer(ctx context.Context, t agent.Transfer, by who) error {
 	if t.Attended {
 		err = c.attended(ctx, d, trunk, to)
 	} else {
-		err = c.refer(ctx, d, sip.Refer{To: trunk.uri(to.target)}, to.target)
+		err = c.refer(ctx, d, sip.Refer{To: trunk.uri(to.target), Headers: to.headers}, to.target)
 	}
 	return c.transferred(err, to.target)
+}
+
+// way is the trunk whose guardrails are for a transfer; nil: none.
+func (c *Call) way(t agent.Transfer) (*trunk, error) {
+	switch {
+	case t.Trunk != "":
+		if trunk := c.server.trunks[t.Trunk]; trunk != nil {
+			return trunk, nil
+		}
+		return nil, &GuardError{Rule: "no_trunk", Text: "there is no trunk of this name"}
+	case c.trunk != nil:
+		return c.trunk, nil
+	case t.Attended:
+		return nil, fmt.Errorf("%w: an attended transfer needs a trunk to call the target through", ErrNotSupported)
+	}
+	return c.server.inside, nil
 }
 
 // transferTo is a transfer that the guardrails let pass.
@@ -127,8 +142,15 @@ func (c *Call) allowed(trunk *trunk, t agent.Transfer, by who) (to transferTo, e
 	if to.headers, err = passed(t.Headers); err != nil {
 		return to, err
 	}
-	if len(to.headers) > 0 && !t.Attended {
-		return to, fmt.Errorf("%w: headers go with attended transfers only", ErrNotSupported)
+	if !t.Attended {
+		if len(to.headers) > 0 && !trunk.cfg.ReferHeaders {
+			return to, fmt.Errorf("%w: headers go with attended transfers only, unless refer_headers = true", ErrNotSupported)
+		}
+		for _, h := range to.headers {
+			if !strings.HasPrefix(strings.ToLower(h.Name), "x-") {
+				return to, &GuardError{Rule: "header", Text: "only X- headers go with a transfer that is not attended"}
+			}
+		}
 	}
 	if by == byOperator {
 		return to, nil

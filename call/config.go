@@ -54,6 +54,8 @@ type Config struct {
 	// LogWords writes what is said, by both sides, to the log at info level. Off by
 	// default: words are private.
 	LogWords bool
+	// Transfer says where calls may be sent that came by no trunk.
+	Transfer TransferConfig
 	// Recording is about files of the calls' sound.
 	Recording RecordingConfig
 }

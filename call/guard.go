@@ -50,7 +50,10 @@ func (t *trunk) guard(to string, by who) (target, error) {
 		return target{}, &GuardError{Rule: rule, Text: fmt.Sprintf(format, a...)}
 	}
 	if t == nil {
-		return refuse("no_trunk", "the call has no trunk to go through")
+		return refuse("no_trunk", "the call has no trunk to go through, and [transfer] allows nothing")
+	}
+	if t.strict && by == byOperator {
+		by = byAgent
 	}
 	to = strings.TrimSpace(to)
 	if to == "" || len(to) > maxTarget || strings.ContainsFunc(to, func(r rune) bool { return r < ' ' || r > '~' }) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/media"
+	"parley/sip"
 )
 
 // trunk is a Trunk at work. The figures are under Server.mu, those of the guardrails
@@ -16,6 +17,7 @@ import (
 type trunk struct {
 	cfg    Trunk
 	codecs []media.Codec // of Parts.Codecs those it takes, in its order
+	strict bool          // operators may no more than agents
 
 	active int // calls and legs that are up or being set up
 	bucket bucket
@@ -45,6 +47,17 @@ func newTrunks(p Parts) (map[string]*trunk, error) {
 		trunks[cfg.Name] = t
 	}
 	return trunks, nil
+}
+
+// newInside are the guardrails of calls that came by no trunk, nil when they are sent
+// nowhere.
+func newInside(c TransferConfig) *trunk {
+	if len(c.Allow)+len(c.Hosts) == 0 {
+		return nil
+	}
+	return &trunk{strict: true, cfg: Trunk{
+		SIP: sip.Trunk{Domain: c.Domain}, Region: c.Region, ReferHeaders: c.ReferHeaders, Outbound: c.Outbound,
+	}}
 }
 
 // name is the trunk's name, "" of none.

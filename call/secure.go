@@ -2,6 +2,7 @@ package call
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -68,6 +69,9 @@ type guarding struct {
 	signalling  string
 	certificate *rtp.Certificate
 	log         *zap.Logger
+	// plain keeps offers of ours unencrypted unless the policy or what is agreed wants
+	// otherwise.
+	plain bool
 	// told is given the suite in force, "" for none, or why there is none; it may be
 	// called from any goroutine.
 	told func(suite string, err error)
@@ -91,8 +95,8 @@ type protection struct {
 func (c *Call) protect(n *negotiation, t *trunk) {
 	policy := c.server.cfg.SRTP
 	if t != nil {
-		policy = t.cfg.SRTP
-		n.guard.signalling = t.cfg.SIP.Transport
+		policy = cmp.Or(t.cfg.SRTP, srtpOptional)
+		n.guard.signalling, n.guard.plain = t.cfg.SIP.Transport, true
 	}
 	n.guard.certificate, n.guard.log, n.guard.told = c.server.certificate, c.log, c.protected
 	n.protect(policy)
@@ -151,9 +155,9 @@ func random(size int) []byte {
 }
 
 // offers is how an offer of ours is protected. What is agreed stays as it is; a
-// browser can do nothing but DTLS; a peer of whom nothing is known but that its
-// signalling is encrypted is offered encrypted sound; and all others get an offer
-// that everybody understands, unless the policy forbids it.
+// browser can do nothing but DTLS; a caller of whom nothing is known but that its
+// signalling is encrypted is offered encrypted sound; and all others, trunks among
+// them, get an offer that everybody understands, unless the policy forbids it.
 func (n *negotiation) offers() sdp.Protection {
 	browser := n.guard.signalling == "ws" || n.guard.signalling == "wss"
 	switch {
@@ -167,7 +171,7 @@ func (n *negotiation) offers() sdp.Protection {
 		return sdp.Plain
 	case browser && n.local.Fingerprint.Hash != "":
 		return sdp.ByDTLS
-	case n.local.SRTP == sdp.PolicyRequired, n.guard.signalling == "tls":
+	case n.local.SRTP == sdp.PolicyRequired, n.guard.signalling == "tls" && !n.guard.plain:
 		return sdp.BySDES
 	}
 	return sdp.Plain

@@ -17,6 +17,7 @@ import (
 
 	"parley/rtp"
 	"parley/rtp/rtptest"
+	"parley/sip"
 	"parley/sip/sdp"
 )
 
@@ -109,6 +110,23 @@ func TestKeysOverReINVITEs(t *testing.T) {
 			if strings.Contains(all, secret) {
 				t.Errorf("a key is in the log: %s", all)
 			}
+		}
+	}
+}
+
+// A trunk is offered plain sound, whatever its transport, unless it is set to required;
+// what it offers itself is taken.
+func TestTrunksAreOfferedPlainSound(t *testing.T) {
+	for _, c := range []struct{ policy, offer string }{{"", "RTP/AVP"}, {srtpOff, "RTP/AVP"}, {srtpOptional, "RTP/AVP"}, {srtpRequired, "RTP/SAVP"}} {
+		s := &Server{cfg: DefaultConfig()}
+		n := testNegotiation()
+		(&Call{server: s, log: zap.NewNop()}).protect(n, &trunk{cfg: Trunk{SRTP: c.policy, SIP: sip.Trunk{Transport: "tls"}}})
+		if got := lineOf(n.propose(), "m="); !strings.Contains(got, c.offer+" ") {
+			t.Errorf("%q: %s", c.policy, got)
+		}
+		_, _, refusal := n.answer(offered("m=audio 4000 RTP/SAVP 0", cryptoLine(1, "AEAD_AES_128_GCM", 1)))
+		if (refusal == nil) != (c.policy != srtpOff) {
+			t.Errorf("%q: an encrypted offer: %v", c.policy, refusal)
 		}
 	}
 }

@@ -76,6 +76,7 @@ type Server struct {
 
 	dialer Dialer // nil: no calls are placed
 	trunks map[string]*trunk
+	inside *trunk // the guardrails of calls without a trunk; nil: they are sent nowhere
 
 	mu       sync.Mutex
 	calls    map[string]*Call
@@ -107,6 +108,7 @@ func NewServer(cfg Config, p Parts) (*Server, error) {
 	if s.trunks, err = newTrunks(p); err != nil {
 		return nil, err
 	}
+	s.inside = newInside(cfg.Transfer)
 	if s.recorder, err = newRecorder(cfg.Recording, p.NewSoundFile); err != nil {
 		return nil, err
 	}

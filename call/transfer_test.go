@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/agent"
+	"parley/sip"
 	"parley/test/phone"
 )
 
@@ -237,6 +238,87 @@ func TestTheCallerLeavesDuringATransfer(t *testing.T) {
 	}
 	if r := g.seen.awaitEnd(t); r.Cause != CauseCallerHungUp {
 		t.Errorf("record %+v", r)
+	}
+}
+
+// Whoever comes by no trunk is sent where [transfer] allows, and nowhere else.
+func TestTransfersWithoutATrunk(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(*TransferConfig)
+		to       string
+		referTo  string // begins so, "" is a refusal
+		attended bool
+	}{
+		{"nowhere by default", nil, "+12125550123", "", false},
+		{"a number", func(c *TransferConfig) { c.Allow = []string{"+1212"} }, "(212) 555-0123", "<sip:+12125550123@127.0.0.1", false},
+		{"a number elsewhere", func(c *TransferConfig) { c.Allow = []string{"+1212"} }, "+14155550123", "", false},
+		{"an extension at a domain", func(c *TransferConfig) { c.Allow, c.Domain = []string{"2"}, "pbx.example" }, "204", "<sip:204@pbx.example>", false},
+		{"a host", func(c *TransferConfig) { c.Hosts = []string{"pbx.example"} }, "sip:sales@pbx.example", "<sip:sales@pbx.example>", false},
+		{"another host", func(c *TransferConfig) { c.Hosts = []string{"pbx.example"} }, "sip:sales@evil.example", "", false},
+		{"attended needs a call of ours", func(c *TransferConfig) { c.Allow = []string{"+1212"} }, "+12125550123", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := startGateway(t, func(cfg *Config, _ *sip.Config) {
+				cfg.Transfer.Region = "US"
+				if c.change != nil {
+					c.change(&cfg.Transfer)
+				}
+			})
+			p := ringUp(t, phone.Config{Number: "+14155550100"})
+			asked := make(chan string, 2)
+			p.OnRefer(func(call *phone.Call, m *phone.Message) {
+				asked <- m.Get("Refer-To")
+				_ = call.Notify(context.Background(), 200, "OK")
+			})
+			dial(t, p, g.uri)
+			id := await(t, g.seen.started, "start").CallID
+			operator := g.Transfer(within(t), id, agent.Transfer{To: c.to, Attended: c.attended})
+			if c.referTo == "" {
+				err := g.agent.last().call.Control.Transfer(within(t), agent.Transfer{To: c.to, Attended: c.attended})
+				want := agent.ErrForbidden
+				if c.attended {
+					want = agent.ErrNotSupported
+				}
+				if !errors.Is(err, want) || !errors.Is(operator, want) || len(asked) > 0 {
+					t.Errorf("%v; of an operator %v", err, operator)
+				}
+				return
+			}
+			if got := await(t, asked, "REFER"); operator != nil || !strings.HasPrefix(got, c.referTo) {
+				t.Errorf("Refer-To %s, %v", got, operator)
+			}
+			if r := g.seen.awaitEnd(t); r.Cause != CauseTransferred {
+				t.Errorf("record %+v", r)
+			}
+		})
+	}
+}
+
+// Headers of a transfer stand in the address, where the trunk takes them.
+func TestHeadersOfABlindTransfer(t *testing.T) {
+	caller, desk := ringUp(t, phone.Config{Number: "+14155550100"}), ringUp(t, phone.Config{Number: "+12125550123"})
+	asked := make(chan string, 2)
+	caller.OnRefer(func(c *phone.Call, m *phone.Message) {
+		asked <- m.Get("Refer-To")
+		_ = c.Notify(context.Background(), 200, "OK")
+	})
+	headers := map[string]string{"X-Order": "47 & 11?;<x>", "x-b": "2"}
+	_, _, s := transferring(t, caller, desk, nil)
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123", Headers: headers}); !errors.Is(err, agent.ErrNotSupported) || len(asked) > 0 {
+		t.Errorf("not configured: %v", err)
+	}
+	_, _, s = transferring(t, caller, desk, func(tr *Trunk) { tr.ReferHeaders = true })
+	for name, bad := range map[string]map[string]string{"not an extension": {"Subject": "x"}, "a route": {"Route": "<sip:evil>"}, "two lines": {"X-A": "a\r\nRoute: x"}} {
+		if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123", Headers: bad}); !errors.Is(err, agent.ErrForbidden) || len(asked) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.call.Control.Transfer(within(t), agent.Transfer{To: "+12125550123", Headers: headers}); err != nil {
+		t.Fatal(err)
+	}
+	if got := await(t, asked, "REFER"); got != "<sip:+12125550123@127.0.0.1?X-Order=47%20%26%2011%3F%3B%3Cx%3E&x-b=2>" {
+		t.Errorf("Refer-To %s", got)
 	}
 }
 

@@ -16,7 +16,8 @@ type Trunk struct {
 	// Codecs are the names of the codecs to use with it, a subset of those of
 	// Config.Codecs, in order of preference. Empty: all of them.
 	Codecs []string
-	// SRTP is "off", "optional" or "required"; empty is "off".
+	// SRTP is "off", "optional" (as the peer wishes; offers of ours are plain) or
+	// "required"; empty is "optional".
 	SRTP string
 	// Region is the ISO 3166 country whose national numbers it uses, and the one
 	// that calls may go to unless Outbound.International.
@@ -34,9 +35,26 @@ type Trunk struct {
 	// AcceptRefer lets the peer transfer us (RFC 3515), to where Outbound allows
 	// agents to call. Otherwise REFER is answered 403.
 	AcceptRefer bool
+	// ReferHeaders lets a transfer that is not attended carry X- headers in Refer-To,
+	// for the INVITE that the peer sends. Not every peer takes such a URI; without it
+	// a transfer with headers is refused.
+	ReferHeaders bool
 	// Advertise is the address written into session descriptions for it. The zero
 	// value is that of Config.
 	Advertise netip.Addr
+}
+
+// TransferConfig says where callers may be sent whose calls came by no trunk, by
+// REFER to their telephones. The zero value is nowhere; what is said of agents in
+// Outbound is true of operators too.
+type TransferConfig struct {
+	// Domain is the host of the addresses that numbers become. Empty: the caller's own.
+	Domain string
+	// Region is as in Trunk.
+	Region string
+	// ReferHeaders is as in Trunk.
+	ReferHeaders bool
+	Outbound
 }
 
 // Outbound says who may be called through a trunk. The zero value is the most

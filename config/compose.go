@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -78,7 +79,8 @@ func (c *Config) RTPConfig() (rtp.Config, error) {
 // CallConfig is the configuration of calls.
 func (c *Config) CallConfig() call.Config {
 	out := c.Call
-	out.Recording = c.Recording
+	out.Recording, out.Transfer = c.Recording, c.Transfer.TransferConfig
+	out.Transfer.Hosts, out.Transfer.Region = c.Transfer.AllowHosts, cmp.Or(c.Transfer.Region, c.Identity.Region)
 	return out
 }
 

@@ -24,6 +24,7 @@ type Config struct {
 	TLS      TLS
 	Auth     Auth
 	Trunk    []Trunk
+	Transfer Transfer
 	Route    []call.Route
 	RTP      RTP
 	Call     call.Config
@@ -65,6 +66,13 @@ type SIP struct {
 // TLS is our certificate and whose we believe, for the tls:// addresses of SIP.
 type TLS struct {
 	sip.TLS `hide:"server_name"` // for connections of ours
+}
+
+// Transfer is where calls may be sent that came by no trunk.
+type Transfer struct {
+	// AllowHosts is Hosts of call.Outbound.
+	AllowHosts          []string
+	call.TransferConfig `hide:"hosts,caller_ids"`
 }
 
 // RTP is the media side.
@@ -155,6 +163,7 @@ func Default() Config {
 		Server:    Server{DrainTimeout: 30 * time.Second},
 		SIP:       SIP{Config: sip.DefaultConfig()},
 		Auth:      Auth{Access: sip.DefaultAccess()},
+		Transfer:  Transfer{TransferConfig: call.TransferConfig{Outbound: defaultOutbound()}},
 		RTP:       RTP{Address: "0.0.0.0", Ports: "20000-20999", Config: rtp.DefaultConfig()},
 		Call:      call.DefaultConfig(),
 		Opus:      opus.DefaultConfig(),

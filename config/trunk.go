@@ -30,8 +30,8 @@ type Trunk struct {
 	// Certificates are names of verified client certificates of which the same is
 	// true.
 	Certificates []string
-	// Codecs, SRTP, Region, TrustIdentity, MaxCalls, CallsPerSecond, AcceptRefer and
-	// Advertise are those of call.Trunk.
+	// Codecs, SRTP, Region, TrustIdentity, MaxCalls, CallsPerSecond, AcceptRefer,
+	// ReferHeaders and Advertise are those of call.Trunk.
 	Codecs         []string
 	SRTP           string
 	Region         string
@@ -39,6 +39,7 @@ type Trunk struct {
 	MaxCalls       int
 	CallsPerSecond float64
 	AcceptRefer    bool
+	ReferHeaders   bool
 	Advertise      netip.Addr
 	// AllowHosts is Hosts of call.Outbound.
 	AllowHosts []string
@@ -49,8 +50,11 @@ type Trunk struct {
 
 // defaultTrunk is a [[trunk]] that says nothing.
 func defaultTrunk() Trunk {
-	return Trunk{Register: true, SRTP: srtpOff, Trunk: sip.DefaultTrunk(), Outbound: call.Outbound{MaxPerCall: 3, MaxPerHour: 60}}
+	return Trunk{Register: true, SRTP: srtpOptional, Trunk: sip.DefaultTrunk(), Outbound: defaultOutbound()}
 }
+
+// defaultOutbound are the guardrails where nothing is said of them.
+func defaultOutbound() call.Outbound { return call.Outbound{MaxPerCall: 3, MaxPerHour: 60} }
 
 // What may stand in srtp.
 const (
@@ -90,7 +94,7 @@ func (c *Config) Trunks() []call.Trunk {
 		guard.Hosts = t.AllowHosts
 		out = append(out, call.Trunk{
 			Name: t.Name, SIP: t.dials(c.TLS.TLS), Codecs: t.Codecs, SRTP: t.SRTP, Region: c.region(t), TrustIdentity: t.TrustIdentity,
-			MaxCalls: t.MaxCalls, CallsPerSecond: t.CallsPerSecond, Outbound: guard, AcceptRefer: t.AcceptRefer, Advertise: t.Advertise,
+			MaxCalls: t.MaxCalls, CallsPerSecond: t.CallsPerSecond, Outbound: guard, AcceptRefer: t.AcceptRefer, ReferHeaders: t.ReferHeaders, Advertise: t.Advertise,
 		})
 	}
 	return out
@@ -231,7 +235,7 @@ func (l *loader) validateTrunk(section string, t Trunk) {
 		l.room(section, err)
 	}
 	l.choice(section+".srtp", t.SRTP, []string{srtpOff, srtpOptional, srtpRequired})
-	if t.SRTP != srtpOff && t.Transport != "tls" && dials {
+	if t.SRTP == srtpRequired && t.Transport != "tls" && dials {
 		l.warn(section+".srtp", fmt.Sprintf("over transport %q whoever reads the signalling reads the keys of the sound too", t.Transport))
 	}
 	if t.MaxCalls < 0 || t.CallsPerSecond < 0 {
@@ -241,11 +245,29 @@ func (l *loader) validateTrunk(section string, t Trunk) {
 	if limit := l.config.Call.MaxCalls; t.MaxCalls > limit {
 		l.warn(section+".max_calls", fmt.Sprintf("%d, of which call.max_calls lets %d be up", t.MaxCalls, limit))
 	}
-	l.validateOutbound(section, t, dials)
+	l.validateOutbound(section, t.Outbound)
+	if guarded := len(t.Allow)+len(t.Deny)+len(t.AllowHosts)+len(t.CallerIDs) > 0 || t.International; guarded && !dials {
+		l.wrong(section+".hosts", "must be set: there are rules for calls through this trunk")
+	}
 }
 
-// validateOutbound checks the guardrails of calls that go out.
-func (l *loader) validateOutbound(section string, t Trunk, dials bool) {
+// validateTransfer checks the guardrails of calls without a trunk.
+func (l *loader) validateTransfer() {
+	t := l.config.Transfer
+	l.validateOutbound("transfer", t.Outbound)
+	if err := identity.ValidateRegion(t.Region); err != nil {
+		l.room("transfer", err)
+	}
+	if strings.ContainsAny(t.Domain, " @/<>;?") {
+		l.wrong("transfer.domain", fmt.Sprintf("%q is no host", t.Domain))
+	}
+	if none := len(t.Allow)+len(t.AllowHosts) == 0; none && (len(t.Deny) > 0 || t.International || t.Domain != "" || t.ReferHeaders) {
+		l.warn("transfer", "without allow or allow_hosts calls that come by no trunk are sent nowhere")
+	}
+}
+
+// validateOutbound checks guardrails.
+func (l *loader) validateOutbound(section string, t call.Outbound) {
 	for name, list := range map[string][]string{"allow": t.Allow, "deny": t.Deny} {
 		for _, prefix := range list {
 			switch rest := strings.TrimPrefix(prefix, "+"); {
@@ -263,9 +285,6 @@ func (l *loader) validateOutbound(section string, t Trunk, dials bool) {
 	if t.MaxPerCall < 1 || t.MaxPerHour < 1 {
 		name := map[bool]string{true: "max_per_call", false: "max_per_hour"}[t.MaxPerCall < 1]
 		l.wrong(section+"."+name, "must be at least 1; without allow agents may call nobody")
-	}
-	if guarded := len(t.Allow)+len(t.Deny)+len(t.AllowHosts)+len(t.CallerIDs) > 0 || t.International; guarded && !dials {
-		l.wrong(section+".hosts", "must be set: there are rules for calls through this trunk")
 	}
 }
 

@@ -43,6 +43,7 @@ trust_identity = true
 max_calls = 30
 calls_per_second = 2.5
 accept_refer = true
+refer_headers = true
 advertise = "203.0.113.9"
 allow = ["+49", "2"]
 deny = ["+49900"]
@@ -64,14 +65,14 @@ user = "u"
 	got.SIP = sip.Trunk{}
 	want := call.Trunk{
 		Name: "carrier", Codecs: []string{"PCMA", "PCMU"}, SRTP: "required", Region: "DE", TrustIdentity: true, MaxCalls: 30, CallsPerSecond: 2.5,
-		AcceptRefer: true, Advertise: netip.MustParseAddr("203.0.113.9"), Outbound: call.Outbound{
+		AcceptRefer: true, ReferHeaders: true, Advertise: netip.MustParseAddr("203.0.113.9"), Outbound: call.Outbound{
 			Allow: []string{"+49", "2"}, Deny: []string{"+49900"}, Hosts: []string{"*.example.com"}, International: true, MaxPerCall: 1, MaxPerHour: 10, CallerIDs: []string{"+4930901820"},
 		},
 	}
 	if diff := cmp.Diff(want, got, compareAddr); diff != "" {
 		t.Error(diff)
 	}
-	if all[1].Region != "FR" || all[1].SRTP != "off" || all[1].Outbound.MaxPerCall != 3 || all[1].Outbound.MaxPerHour != 60 {
+	if all[1].Region != "FR" || all[1].SRTP != "optional" || all[1].Outbound.MaxPerCall != 3 || all[1].Outbound.MaxPerHour != 60 {
 		t.Errorf("%+v", all[1])
 	}
 	sources, err := c.Sources()
@@ -147,6 +148,42 @@ max_calls = 1000
 		`FILE:9: trunk[1].sources: 192.0.2.7/32 and 192.0.2.0/24 of trunk "a" overlap: the smaller one decides`,
 		`FILE:10: trunk[1].srtp: over transport "udp" whoever reads the signalling reads the keys`, `FILE:11: trunk[1].max_calls: 1000, of which call.max_calls lets 500 be up`,
 	})
+}
+
+func TestTransfersWithoutATrunk(t *testing.T) {
+	c := load(t, "[identity]\nregion = \"DE\"\n", nil)
+	if got := c.CallConfig().Transfer; len(got.Allow)+len(got.Hosts) > 0 || got.Region != "DE" || got.MaxPerCall != 3 || got.MaxPerHour != 60 {
+		t.Errorf("by default %+v", got)
+	}
+	c = load(t, `
+[transfer]
+allow = ["+1212", "2"]
+deny = ["+1900"]
+allow_hosts = ["pbx.example.com"]
+international = true
+max_per_call = 1
+max_per_hour = 10
+refer_headers = true
+domain = "pbx.example.com"
+region = "US"
+`, nil)
+	want := call.TransferConfig{Domain: "pbx.example.com", Region: "US", ReferHeaders: true, Outbound: call.Outbound{
+		Allow: []string{"+1212", "2"}, Deny: []string{"+1900"}, Hosts: []string{"pbx.example.com"}, International: true, MaxPerCall: 1, MaxPerHour: 10,
+	}}
+	if diff := cmp.Diff(want, c.CallConfig().Transfer); diff != "" || len(c.Warnings) > 0 {
+		t.Errorf("%s %q", diff, c.Warnings)
+	}
+	file := write(t, "[transfer]\nallow = [\"x\"]\ndomain = \"a b\"\nregion = \"XX\"\nmax_per_call = 0\ncaller_ids = [\"1\"]\n")
+	_, err := Load(file, nil)
+	for _, want := range []string{":2: transfer.allow: \"x\" is not the beginning of a number", ":3: transfer.domain: \"a b\" is no host", ":4: transfer.region: \"XX\" is not an ISO 3166", ":5: transfer.max_per_call: must be at least 1", ":6: transfer.caller_ids: no such key"} {
+		if err == nil || !strings.Contains(err.Error(), file+want) {
+			t.Errorf("no %s in\n%v", want, err)
+		}
+	}
+	c = load(t, "[transfer]\ninternational = true\n", nil)
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "sent nowhere") {
+		t.Errorf("%q", c.Warnings)
+	}
 }
 
 func TestListeners(t *testing.T) {

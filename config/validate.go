@@ -26,6 +26,7 @@ func (l *loader) validate() {
 	}
 	l.validateAuth()
 	l.validateTrunks()
+	l.validateTransfer()
 	media, err := c.RTPConfig()
 	l.room("rtp", err)
 	if err == nil {

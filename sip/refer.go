@@ -23,6 +23,10 @@ type Refer struct {
 	// ReferredBy is the URI of who wants the transfer (RFC 3892). Empty: our address
 	// in this call.
 	ReferredBy string
+	// Headers are for the INVITE that the peer is to send; they stand in the URI (RFC
+	// 3261 section 19.1.1), which must be a sip one then. Only names that begin with
+	// "X-" can be: others would change what the call is.
+	Headers []Header
 	// Progress, when set, is told of every status that the peer reports on the way,
 	// 100 to 199. It is called by Dialog.Refer, in order.
 	Progress func(code int, reason string)
@@ -157,8 +161,18 @@ func (d *Dialog) referFields(r Refer) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Replaces != nil {
-		to += "?Replaces=" + escapeHeader(r.Replaces.replaces())
+	headers, err := referHeaders(r)
+	if err != nil {
+		return nil, err
+	}
+	if headers != "" {
+		if strings.HasPrefix(strings.ToLower(to), "tel:") {
+			return nil, errors.New("sip: a tel URI has no place for headers")
+		}
+		to += "?" + headers
+	}
+	if len(to) > maxValue {
+		return nil, errors.New("sip: too many headers for a transfer")
 	}
 	by := r.ReferredBy
 	if by == "" {
@@ -173,6 +187,21 @@ func (d *Dialog) referFields(r Refer) ([]field, error) {
 	}
 	return []field{{"Contact", d.contact}, {"Refer-To", "<" + to + ">"}, {"Referred-By", "<" + by + ">"},
 		{"Allow", methods}, {"Supported", "timer, replaces, norefersub"}}, nil
+}
+
+// referHeaders are the headers of the URI to be called, escaped.
+func referHeaders(r Refer) (string, error) {
+	var all []string
+	if r.Replaces != nil {
+		all = append(all, "Replaces="+escapeHeader(r.Replaces.replaces()))
+	}
+	for _, h := range r.Headers {
+		if !isToken(h.Name) || !strings.HasPrefix(strings.ToLower(h.Name), "x-") || hasControls(h.Value) {
+			return "", fmt.Errorf("sip: header %q cannot go with a transfer", clean(h.Name, 64))
+		}
+		all = append(all, escapeHeader(h.Name)+"="+escapeHeader(h.Value))
+	}
+	return strings.Join(all, "&"), nil
 }
 
 // referTarget is the URI to be called.

@@ -119,6 +119,33 @@ func TestReferOutcomes(t *testing.T) {
 	}
 }
 
+// Headers of a transfer are escaped into the address, and are none that count.
+func TestHeadersOfRefer(t *testing.T) {
+	for _, tt := range []struct {
+		to, name, value, want string
+	}{
+		{"sip:x@example.net", "X-A", "b c?&<>\"", "<sip:x@example.net?X-A=b%20c%3F%26%3C%3E%22>"},
+		{"sip:x@example.net;transport=tcp", "x-a", "é", "<sip:x@example.net;transport=tcp?x-a=%C3%A9>"},
+		{"tel:+15550123", "X-A", "b", ""},
+		{"sip:x@example.net", "Route", "<sip:evil>", ""},
+		{"sip:x@example.net", "X-A:B", "b", ""},
+		{"sip:x@example.net", "X-A", "b\r\nRoute: c", ""},
+		{"sip:x@example.net", "X-A", "b%0d%0ac", ""},
+		{"sip:x@example.net", "X-A", strings.Repeat("b", maxValue), ""},
+	} {
+		fields, err := (&Dialog{from: "<sip:us@127.0.0.1>"}).referFields(Refer{To: tt.to, Headers: []Header{{tt.name, tt.value}}})
+		got := ""
+		for _, f := range fields {
+			if f.name == "Refer-To" {
+				got = f.value
+			}
+		}
+		if got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: %.40s: %q %v", tt.to, tt.name, got, err)
+		}
+	}
+}
+
 // A NOTIFY that needs no REFER of ours.
 func TestNotifyRefused(t *testing.T) {
 	_, p, c, d := incoming(t, &script{})
