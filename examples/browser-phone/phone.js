@@ -35,7 +35,8 @@ export class Call {
   }
 
   // press sends keys, 0-9 * # A-D (RFC 4733).
-  press(keys) { this.session?.sendDTMF(keys, { transportType: 'RFC2833', duration: 120 }); }
+  // Before the call is up there is nobody to hear them.
+  press(keys) { if (this.session?.isEstablished()) this.session.sendDTMF(keys, { transportType: 'RFC2833', duration: 120 }); }
 
   mute(on) { on ? this.session?.mute() : this.session?.unmute(); }
 
