@@ -33,6 +33,7 @@ type Child struct {
 	cmd    *exec.Cmd
 	stderr *complaints
 	errs   io.ReadCloser
+	heard  chan struct{} // closed when the standard error has ended
 	left   sync.WaitGroup
 }
 
@@ -56,7 +57,11 @@ func (p Process) Start(say func(line string, dropped int)) (*Child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.left.Go(func() { c.stderr.read(c.errs) })
+	c.heard = make(chan struct{})
+	c.left.Go(func() {
+		defer close(c.heard)
+		c.stderr.read(c.errs)
+	})
 	exited := make(chan struct{})
 	c.Exited = exited
 	c.left.Go(func() {
@@ -78,8 +83,21 @@ func endText(state interface{ String() string }, err error) string {
 	return state.String()
 }
 
-// Said is the last of the standard error, on one line.
-func (c *Child) Said() string { return c.stderr.last() }
+// Said is the last of the standard error, on one line. Of a process that has ended its
+// last words are waited for, for a moment.
+func (c *Child) Said() string {
+	select {
+	case <-c.Exited:
+		t := time.NewTimer(Grace)
+		defer t.Stop()
+		select {
+		case <-c.heard:
+		case <-t.C:
+		}
+	default:
+	}
+	return c.stderr.last()
+}
 
 // Terminate asks the process and all it has started to end.
 func (c *Child) Terminate() error { return TerminateGroup(c.cmd) }

@@ -83,6 +83,7 @@ func (c Config) Validate() error {
 // Client is the connection to one server. It is safe for concurrent use.
 type Client struct {
 	cfg   Config
+	own   time.Duration // the configured Timeout, 0 for none
 	log   *zap.Logger
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -102,13 +103,14 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
+	own := cfg.Timeout
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 30 * time.Second
 	}
 	if cfg.StartTimeout == 0 {
 		cfg.StartTimeout = 10 * time.Second
 	}
-	c := &Client{cfg: cfg, log: cfg.Log.With(zap.String("mcp", cfg.Name)), ended: make(chan struct{}), up: make(chan struct{})}
+	c := &Client{cfg: cfg, own: own, log: cfg.Log.With(zap.String("mcp", cfg.Name)), ended: make(chan struct{}), up: make(chan struct{})}
 	var life context.Context
 	life, c.stop = context.WithCancel(context.Background())
 	first := make(chan error, 1)

@@ -22,6 +22,8 @@ type connection struct {
 	child   *tool.Child // nil over HTTP
 	http    *http.Transport
 	cancel  context.CancelCauseFunc
+	life    context.Context // of the calls, which end first
+	end     context.CancelFunc
 	changed chan struct{} // the list of tools did
 	dead    chan struct{}
 	broken  sync.Once
@@ -32,8 +34,10 @@ type connection struct {
 func (c *Client) dial(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	n := &connection{cancel: cancel, changed: make(chan struct{}, 1), dead: make(chan struct{})}
+	n.life, n.end = context.WithCancel(context.Background())
 	transport, err := c.transport(n)
 	if err != nil {
+		n.end()
 		cancel(nil)
 		return nil, fmt.Errorf("mcp: %s: %w", c.cfg.Name, err)
 	}
@@ -101,6 +105,7 @@ func (n *connection) fail() {
 
 // close ends the session and waits for what it runs over.
 func (n *connection) close(log *zap.Logger) {
+	n.end()
 	if n.child != nil {
 		// The SDK's Close waits for reads that only the process's end ends.
 		n.child.In.Close()
@@ -125,6 +130,7 @@ func (n *connection) close(log *zap.Logger) {
 
 // release ends what the session runs over.
 func (n *connection) release(log *zap.Logger) {
+	n.end()
 	n.cancel(errGone)
 	if n.child != nil {
 		if err := n.child.Kill(); err != nil {

@@ -35,7 +35,7 @@ func (c *Client) adopt(t *sdk.Tool) tool.Tool {
 		c: c, theirs: t.Name, name: c.cfg.Prefix + usable(t.Name), description: tool.CleanText(description, maxDescription),
 		input: schema(t.InputSchema),
 		traits: tool.Traits{
-			Response: schema(t.OutputSchema), Timeout: c.cfg.Timeout,
+			Response: schema(t.OutputSchema), Timeout: c.own,
 			Confirm:       slices.Contains(c.cfg.Confirm, t.Name) || slices.Contains(c.cfg.Confirm, "*"),
 			Interruptible: slices.Contains(c.cfg.Interruptible, t.Name),
 		},
@@ -79,6 +79,9 @@ func (r *remote) Invoke(ctx context.Context, args map[string]any) (map[string]an
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, r.c.cfg.Timeout, tool.ErrTimeout)
 	defer stop()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(conn.life, func() { end(errGone) })()
 	if args == nil {
 		args = map[string]any{}
 	}
