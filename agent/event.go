@@ -60,7 +60,7 @@ const (
 	// ConnectionTargetFailed: one of several who could take an outbound call did not.
 	// Text is who, Code and Q850 say why.
 	ConnectionTargetFailed = "target_failed"
-	ConnectionHeld   = "held"
+	ConnectionHeld         = "held"
 	// ConnectionResumed: a hold is over.
 	ConnectionResumed = "resumed"
 	// ConnectionTransferring: a transfer began, or came further; Text is the target,
