@@ -25,7 +25,6 @@ func alike(t *testing.T, who string, sentence, recording []int16, want float64) 
 // on wrongly, the other telephones here do not.
 func TestAPhoneTalksEncrypted(t *testing.T) {
 	Isolated(t)
-	t.Parallel()
 	for _, way := range []struct {
 		encryption, suite, record string
 	}{
@@ -41,7 +40,6 @@ func TestAPhoneTalksEncrypted(t *testing.T) {
 		{phone.DTLS, "AEAD_AES_256_GCM", ""},
 	} {
 		t.Run(way.encryption+" "+way.suite, func(t *testing.T) {
-			t.Parallel()
 			asks, answers := speech(1.3, 2*time.Second), speech(2.1, 2*time.Second)
 			performer := &Performer{Says: answers, Pause: 500 * time.Millisecond}
 			g := StartGateway(t, performer)

@@ -41,7 +41,7 @@ type heard struct {
 }
 
 // alike says whether both arrived as they were said.
-func (h heard) alike() bool { return min(h.there, h.here) >= h.likeness() }
+func (h heard) alike() bool { return h.times > 0 && min(h.there, h.here) >= h.likeness() }
 
 // cells are all that the telephones can do. SIPp has neither TLS nor SRTP in Debian's
 // build, browsers nothing but WebSocket and DTLS.
@@ -67,8 +67,8 @@ const talking = 3 * time.Second
 
 // What is said is what arrives, for every codec, transport and encryption that a
 // telephone can do. The calls are made several at a time; where a sentence arrived torn,
-// because the telephones had too little of the processor, the call is made once more by
-// itself, and that counts.
+// because the telephones had too little of the processor, the call is made again by
+// itself, twice at the most, and that counts.
 func TestFidelity(t *testing.T) {
 	Isolated(t)
 	var mu sync.Mutex
@@ -93,9 +93,12 @@ func TestFidelity(t *testing.T) {
 	})
 	for _, c := range again {
 		t.Run("again "+c.String(), func(t *testing.T) {
-			h := c.run(t)
-			h.check(t)
-			h.times, all[c] = 2, h
+			var h heard
+			for times := 2; times <= 3 && !h.alike(); times++ {
+				h = c.run(t)
+				h.check(t)
+				h.times, all[c] = times, h
+			}
 			if !h.alike() {
 				t.Errorf("a correlation of %.3f there, %.3f here; want %.2f", h.there, h.here, c.likeness())
 			}
@@ -213,7 +216,7 @@ func (c cell) byBaresip(t *testing.T, g *Gateway, asks []int16) []int16 {
 
 func (c cell) byLinphone(t *testing.T, g *Gateway, asks []int16) []int16 {
 	t.Helper()
-	replace := []string{"audio_jitt_comp=60", "audio_jitt_comp=60\naudio_adaptive_jitt_comp_enabled=0"}
+	var replace []string
 	for _, codec := range []string{"PCMU\nrate=8000\nchannels=1", "PCMA\nrate=8000\nchannels=1", "G722\nrate=8000\nchannels=1", "opus\nrate=48000\nchannels=2"} {
 		line, on := "mime="+codec+"\nenabled=", "0"
 		if strings.HasPrefix(codec, c.codec+"\n") {

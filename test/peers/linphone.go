@@ -46,13 +46,14 @@ func StartLinphone(t testing.TB, number, microphone string, replace ...string) *
 }
 
 // linphoneConfig binds everything to 127.0.0.1, else SDP and From carry addresses
-// that lead nowhere, and leaves only G.711.
+// that lead nowhere, and leaves only G.711. A jitter buffer of a fixed length does not
+// stretch time.
 func linphoneConfig(number string, port int) string {
 	sections := []string{
 		fmt.Sprintf("[sip]\nsip_port=%d\nsip_tcp_port=-1\nsip_tls_port=-1\nverify_server_certs=0\nverify_server_cn=0\nbind_address=127.0.0.1\nuse_ipv6=0\nguess_hostname=0\n"+
 			"contact=sip:%s@127.0.0.1\ndefault_proxy=-1\nregister_only_when_network_is_up=0\nauto_net_state_mon=0\n"+
 			"use_rfc2833=1\nuse_info=0\nmedia_encryption=none\nipv6_migration_done=1", port, number),
-		"[rtp]\naudio_rtp_port=20000-20999\nbind_address=127.0.0.1\naudio_jitt_comp=60\nnortp_timeout=60",
+		"[rtp]\naudio_rtp_port=20000-20999\nbind_address=127.0.0.1\naudio_jitt_comp=60\naudio_adaptive_jitt_comp_enabled=0\nnortp_timeout=60",
 		"[sound]\nechocancellation=0\nplayback_gain_db=0.0\nmic_gain_db=0.0",
 		"[video]\nenabled=0\ndisplay=0\ncapture=0\nsize=vga",
 		"[net]\nmtu=1300",
