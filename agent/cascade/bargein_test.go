@@ -352,6 +352,8 @@ func TestATurnTheModelNeverSawIsJoinedToTheNext(t *testing.T) {
 	for _, c := range []struct{ before, next, want llm.Turn }{
 		{llm.Turn{Text: "a", Interrupted: "x", WasInterrupted: true}, llm.Turn{Text: "b", WasInterrupted: true}, llm.Turn{Text: "a b", Interrupted: "x", WasInterrupted: true}},
 		{llm.Turn{Text: "a"}, llm.Turn{Text: "12", Digits: true}, llm.Turn{Text: "12", Digits: true}},
+		{llm.Turn{Text: "12", Digits: true}, llm.Turn{Text: "34", Digits: true}, llm.Turn{Text: "1234", Digits: true}},
+		{llm.Turn{Text: "12", Digits: true}, llm.Turn{Text: "hello", Confidence: 0.5}, llm.Turn{Text: "12", Digits: true}},
 		{llm.Turn{Text: "a", Confidence: 0.5}, llm.Turn{Nothing: true, Garbled: true}, llm.Turn{Text: "a", Confidence: 0.5}},
 	} {
 		if got := joined(c.before, c.next); got != c.want {

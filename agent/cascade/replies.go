@@ -108,13 +108,18 @@ func (s *session) fail(err error, words string) {
 }
 
 // joined is a turn together with the one before, which the model was never asked
-// to reply to because this one followed at once.
+// to reply to because this one followed at once. Keys are not lost to words, nor to
+// more keys.
 func joined(before, t llm.Turn) llm.Turn {
 	switch {
 	case t.Nothing:
 		t.Text, t.Digits, t.Confidence = before.Text, before.Digits, before.Confidence
 		t.Nothing, t.Garbled = before.Nothing, before.Garbled
-	case before.Text != "" && !before.Digits && !t.Digits:
+	case before.Digits && t.Digits:
+		t.Text = before.Text + t.Text
+	case before.Digits:
+		t.Text, t.Digits, t.Confidence = before.Text, true, before.Confidence
+	case before.Text != "" && !t.Digits:
 		t.Text = before.Text + " " + t.Text
 	}
 	t.Interrupted, t.WasInterrupted = before.Interrupted, before.WasInterrupted
