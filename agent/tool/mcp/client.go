@@ -191,6 +191,8 @@ func (c *Client) run(ctx context.Context, ready func()) error {
 			return ctx.Err()
 		case <-conn.dead:
 			return fmt.Errorf("mcp: %s: connection ended%s", c.cfg.Name, conn.lastWords())
+		case <-conn.life.Done():
+			return fmt.Errorf("mcp: %s: connection broke in a call", c.cfg.Name)
 		case <-conn.changed:
 			if err := c.list(ctx, conn); err != nil {
 				return fmt.Errorf("mcp: %s: list of tools: %w", c.cfg.Name, err)
@@ -246,6 +248,9 @@ func (c *Client) live(ctx context.Context) (*connection, error) {
 	defer stop()
 	for {
 		c.mu.Lock()
+		if c.conn != nil && c.conn.over() {
+			c.conn, c.up = nil, make(chan struct{}) // run has yet to notice
+		}
 		conn, up := c.conn, c.up
 		c.mu.Unlock()
 		if conn != nil {

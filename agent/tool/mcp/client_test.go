@@ -100,8 +100,15 @@ func server() *sdk.Server {
 func overHTTP(t *testing.T, s *sdk.Server) *httptest.Server {
 	t.Helper()
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
-	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	t.Cleanup(func() { hangUp(s); h.CloseClientConnections(); h.Close() })
 	return h
+}
+
+// hangUp ends the sessions of a server: clients that are gone leave theirs behind.
+func hangUp(s *sdk.Server) {
+	for one := range s.Sessions() {
+		one.Close()
+	}
 }
 
 func opened(t *testing.T, cfg mcp.Config) *mcp.Client {
@@ -239,12 +246,14 @@ func TestCrashAndReconnect(t *testing.T) {
 func TestServiceRestarts(t *testing.T) {
 	var current atomic.Pointer[http.Handler]
 	fresh := func() {
-		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+		s := server()
+		t.Cleanup(func() { hangUp(s) })
+		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 		current.Store(&h)
 	}
-	fresh()
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*current.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	fresh()
 	c := opened(t, mcp.Config{URL: h.URL})
 	r := registry(t, c)
 	fresh()
@@ -297,7 +306,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+	s := server()
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 	var missing atomic.Int32
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
@@ -305,7 +315,7 @@ func TestHeaders(t *testing.T) {
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	t.Cleanup(func() { hangUp(s); h.CloseClientConnections(); h.Close() })
 	c := opened(t, mcp.Config{URL: h.URL, Headers: map[string]string{"Authorization": "Bearer secret"}})
 	if !slices.ContainsFunc(c.Tools(), func(one tool.Tool) bool { return one.Name() == "echo" }) || missing.Load() != 0 {
 		t.Errorf("%d requests without the header", missing.Load())

@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,7 +25,6 @@ type connection struct {
 	end     context.CancelFunc
 	changed chan struct{} // the list of tools did
 	dead    chan struct{}
-	broken  sync.Once
 }
 
 // dial connects. The SDK's session lives as long as the context it is made with, so
@@ -98,9 +96,19 @@ func (c *Client) transport(n *connection) (sdk.Transport, error) {
 	}, nil
 }
 
-// fail ends a connection that calls found broken.
-func (n *connection) fail() {
-	n.broken.Do(func() { go n.session.Close() }) //nolint:errcheck // it is broken: run sees dead and cleans up
+// fail ends a connection that a call found broken.
+func (n *connection) fail() { n.end() }
+
+// over says whether calls have no use for the connection any more.
+func (n *connection) over() bool {
+	select {
+	case <-n.dead:
+		return true
+	case <-n.life.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // close ends the session and waits for what it runs over.

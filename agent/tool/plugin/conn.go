@@ -93,6 +93,13 @@ func (c *conn) read(in io.Reader) {
 	close(c.done)
 }
 
+// over says whether the plugin's output has ended.
+func (c *conn) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
 // take gives a line to whom it belongs.
 func (c *conn) take(line []byte) {
 	f, err := parseFrame(line)

@@ -228,6 +228,9 @@ func (p *plugin) live(ctx context.Context) (c *conn, speaks2 bool, err error) {
 	defer stop()
 	for {
 		p.mu.Lock()
+		if p.conn != nil && p.conn.over() {
+			p.conn, p.up = nil, make(chan struct{}) // run has yet to notice
+		}
 		c, up, state, speaks2 := p.conn, p.up, p.state, p.speaks2
 		p.mu.Unlock()
 		if c != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -242,8 +243,14 @@ func TestCloseEndsStubborn(t *testing.T) {
 	if err != nil {
 		return // killed before it wrote it
 	}
-	if text, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(text), ") Z") {
-		t.Errorf("its child lives: %s", text)
+	for end := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
+		text, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		if err != nil || strings.Contains(string(text), ") Z") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("its child lives: %s", text)
+		}
 	}
 }
 
