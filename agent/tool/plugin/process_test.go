@@ -136,7 +136,7 @@ func TestRefusedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := plugin.Open(t.Context(), directory, plugin.Options{StartTimeout: 4 * time.Second})
-	defer s.Close()
+	t.Cleanup(s.Close)
 	if err == nil {
 		t.Fatal("nothing was refused")
 	}
@@ -261,7 +261,7 @@ func TestOpenGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s, err := plugin.Open(ctx, directory, plugin.Options{})
-	defer s.Close()
+	t.Cleanup(s.Close)
 	if err == nil {
 		t.Error("opened")
 	}
