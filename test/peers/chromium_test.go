@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,36 @@ func TestChromiumHoldsResumesAndIsHungUpOn(t *testing.T) {
 		t.Error("chromium does not say why the call ended")
 	}
 	if r := g.Records(1)[0]; r.Stats.Forged != 0 || r.SRTP == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// On a machine that is in a network a browser takes that network's address for its
+// sound, although it calls by the loopback. Answers must come from the address that
+// the session description names, or its checks fail and nobody hears anything.
+func TestChromiumOnAMachineInANetwork(t *testing.T) {
+	Isolated(t)
+	for _, args := range [][]string{
+		{"link", "add", "near0", "type", "veth", "peer", "name", "far0"},
+		{"addr", "add", "192.0.2.2/24", "dev", "near0"},
+		{"link", "set", "near0", "up"},
+		{"link", "set", "far0", "up"},
+	} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Skipf("ip %v: %v: %s", args, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "near0").Run() })
+	performer := &Performer{Rate: 16000, Says: prompt(t, "vm-isunavail", 2.1), Pause: 100 * time.Millisecond}
+	g := StartGatewayWith(t, performer, Setup{AnyAddress: true})
+	c := StartChromium(t, "ws://"+g.WSHost, "sip:agent@127.0.0.1", "+12025550117", chromiumMicrophone(t, nil, 0, 20*time.Second), "")
+	c.Await("up", 20*time.Second)
+	if !Eventually(5*time.Second, func() bool { return len(performer.Heard()) > 16000 }) {
+		t.Error("the agent hears nothing")
+	}
+	g.hangUp()
+	c.Await("ended", 5*time.Second)
+	if r := g.Records(1)[0]; r.SRTP == "" || r.Stats.PacketsIn == 0 || r.Stats.PacketsOut == 0 {
 		t.Errorf("%+v", r)
 	}
 }

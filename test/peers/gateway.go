@@ -55,6 +55,9 @@ func StartGateway(t testing.TB, opener agent.Opener, change ...func(*call.Config
 
 // Setup is what a gateway may have that others do not.
 type Setup struct {
+	// AnyAddress has the sound at all addresses of the machine, as a configuration
+	// that says nothing has it; else it is at the loopback alone.
+	AnyAddress bool
 	// Call alters what is configured about calls.
 	Call func(*call.Config)
 	// Trunk, when it has a name, is the one that all calls from this machine come by,
@@ -76,6 +79,9 @@ func StartGatewayWith(t testing.TB, opener agent.Opener, setup Setup) *Gateway {
 	}
 	media1 := rtp.DefaultConfig()
 	media1.Addr, media1.PortMin, media1.PortMax = netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0, 0
+	if setup.AnyAddress {
+		media1.Addr = netip.IPv4Unspecified()
+	}
 	var err error
 	g.wheel, err = rtp.NewWheel(media1)
 	must(err)
