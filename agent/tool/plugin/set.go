@@ -112,7 +112,9 @@ func (s *Set) Reload(ctx context.Context) error {
 	for _, m := range wanted {
 		before := old[m.Name]
 		if before != nil && before.m.content == m.content && before.m.Dir == m.Dir {
+			mu.Lock()
 			next[m.Name] = before
+			mu.Unlock()
 			continue
 		}
 		fresh.Go(func() {
