@@ -69,7 +69,7 @@ func (p Process) Start(say func(line string, dropped int)) (*Child, error) {
 		// Not cmd.Wait: it closes the pipes, and with them what is yet to be read. How
 		// the process ended is told by what it said.
 		if state, err := cmd.Process.Wait(); err != nil || !state.Success() {
-			c.stderr.keep("(" + endText(state, err) + ")")
+			c.stderr.end("(" + endText(state, err) + ")")
 		}
 	})
 	return c, nil
@@ -123,7 +123,14 @@ type complaints struct {
 
 	mu      sync.Mutex
 	kept    []string
+	ended   string // how the process did, if not well
 	dropped int
+}
+
+func (c *complaints) end(how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = how
 }
 
 func (c *complaints) read(in io.Reader) {
@@ -163,7 +170,7 @@ func (c *complaints) keep(text string) {
 func (c *complaints) last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return CleanText(strings.Join(c.kept, " | "), 1000)
+	return CleanText(strings.Join(c.kept, " | ")+" "+c.ended, 1000)
 }
 
 // ReadLine reads a line of at most limit bytes, without its end. Of a longer one the

@@ -70,7 +70,7 @@ func TestKillTakesTheFamily(t *testing.T) {
 	for _, last := range []string{"exit 3", "sleep 1000"} {
 		var mu sync.Mutex
 		var said []string
-		c, err := tool.Process{Command: []string{"sh", "-c", `trap "" TERM; sleep 1000 & echo $!; printf 'bad\033[31m news\r\n' >&2; ` + last}}.Start(func(line string, _ int) {
+		c, err := tool.Process{Command: []string{"sh", "-c", `trap "" TERM; printf 'bad\033[31m news\r\n' >&2; sleep 1000 & echo $!; ` + last}}.Start(func(line string, _ int) {
 			mu.Lock()
 			defer mu.Unlock()
 			said = append(said, line)

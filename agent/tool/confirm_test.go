@@ -162,7 +162,7 @@ func TestGatedCall(t *testing.T) {
 					t.Error("the policy sees the token")
 				}
 			}
-			return h.answers[id][0].Response
+			return h.got()[id][0].Response
 		}
 		ask := func() string {
 			got := call(map[string]any{"order": 7})
@@ -206,7 +206,7 @@ func TestGatedCall(t *testing.T) {
 	dispatch(t, nil, []tool.Tool{gated}, func(d *tool.Dispatcher, h *host) {
 		send(t, d, "1", "cancel", map[string]any{"order": 7})
 		synctest.Wait()
-		if got := fmt.Sprint(h.answers["1"]); !strings.Contains(got, "error") || done != 0 {
+		if got := fmt.Sprint(h.got()["1"]); !strings.Contains(got, "error") || done != 0 {
 			t.Error(got, done)
 		}
 	})

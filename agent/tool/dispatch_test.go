@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -34,6 +35,13 @@ func (h *host) respond(_ context.Context, r tool.ToolResponse) error {
 	defer h.mu.Unlock()
 	h.answers[r.ID] = append(h.answers[r.ID], r)
 	return nil
+}
+
+// got is a snapshot of the answers.
+func (h *host) got() map[string][]tool.ToolResponse {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.answers)
 }
 
 func (h *host) fault(_ tool.ToolCall, err error) {
@@ -156,6 +164,8 @@ func TestOrder(t *testing.T) {
 				if got := h.take(); !reflect.DeepEqual(got, c.want) {
 					t.Errorf("%q\nwant %q", got, c.want)
 				}
+				h.mu.Lock()
+				defer h.mu.Unlock()
 				if got := strings.Join(h.faults, " "); (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) {
 					t.Errorf("faults %q, want %q", got, c.fault)
 				}
@@ -194,7 +204,7 @@ func TestClones(t *testing.T) {
 		if fmt.Sprint(args) != "map[m:map[k:v]]" || fmt.Sprint(kept) != "map[list:[x]]" {
 			t.Errorf("the caller's are %v and %v", args, kept)
 		}
-		if got := fmt.Sprint(h.answers["1"][0].Response); got != "map[list:[x]]" {
+		if got := fmt.Sprint(h.got()["1"][0].Response); got != "map[list:[x]]" {
 			t.Errorf("answered %s", got)
 		}
 	})
@@ -223,8 +233,8 @@ func TestSlowCallsOverlap(t *testing.T) {
 		send(t, d, "2", "slow", nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if len(h.answers) != 2 || time.Since(began) != 10*time.Second {
-			t.Errorf("%v after %v", h.answers, time.Since(began))
+		if len(h.got()) != 2 || time.Since(began) != 10*time.Second {
+			t.Errorf("%v after %v", h.got(), time.Since(began))
 		}
 	})
 }
@@ -243,13 +253,13 @@ func TestCancelAndInterrupt(t *testing.T) {
 			d.Cancel("cancelled", "never was")
 			d.Interrupt()
 			synctest.Wait()
-			if got := fmt.Sprint(h.answers["soft"]); !strings.Contains(got, "caller spoke") || len(h.answers) != 1 {
-				t.Errorf("deaf %v: %v", deaf, h.answers)
+			if got := fmt.Sprint(h.got()["soft"]); !strings.Contains(got, "caller spoke") || len(h.got()) != 1 {
+				t.Errorf("deaf %v: %v", deaf, h.got())
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if len(h.answers["cancelled"]) != 0 || len(h.answers["soft"]) != 1 || len(h.answers["stays"]) != 1 || d.Running() != 0 {
-				t.Errorf("deaf %v: %v", deaf, h.answers)
+			if len(h.got()["cancelled"]) != 0 || len(h.got()["soft"]) != 1 || len(h.got()["stays"]) != 1 || d.Running() != 0 {
+				t.Errorf("deaf %v: %v", deaf, h.got())
 			}
 			d.Cancel("stays") // answered: nothing to take back
 		})
@@ -266,12 +276,12 @@ func TestTimeouts(t *testing.T) {
 		send(t, d, "own", "own", nil)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(h.answers["own"]) != 1 || len(h.answers["deaf"]) != 0 {
-			t.Errorf("after 2 s: %v", h.answers)
+		if len(h.got()["own"]) != 1 || len(h.got()["deaf"]) != 0 {
+			t.Errorf("after 2 s: %v", h.got())
 		}
 		time.Sleep(28 * time.Second)
 		synctest.Wait()
-		if got := fmt.Sprint(h.answers["deaf"]); !strings.Contains(got, "no result in time") {
+		if got := fmt.Sprint(h.got()["deaf"]); !strings.Contains(got, "no result in time") {
 			t.Errorf("after 30 s: %v", got)
 		}
 		if d.Running() != 1 {
@@ -279,8 +289,8 @@ func TestTimeouts(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		if len(h.answers["deaf"]) != 1 {
-			t.Errorf("its late result was told: %v", h.answers["deaf"])
+		if len(h.got()["deaf"]) != 1 {
+			t.Errorf("its late result was told: %v", h.got()["deaf"])
 		}
 	})
 }
@@ -305,7 +315,7 @@ func TestBounds(t *testing.T) {
 		}
 		synctest.Wait()
 		busy := 0
-		for _, a := range h.answers {
+		for _, a := range h.got() {
 			if strings.Contains(fmt.Sprint(a), "too many") {
 				busy++
 			}
@@ -315,8 +325,10 @@ func TestBounds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if most != 3 || len(h.answers) != 14 {
-			t.Errorf("%d at a time, %d answers", most, len(h.answers))
+		mu.Lock()
+		defer mu.Unlock()
+		if most != 3 || len(h.got()) != 14 {
+			t.Errorf("%d at a time, %d answers", most, len(h.got()))
 		}
 	})
 }
@@ -331,8 +343,8 @@ func TestDuplicateID(t *testing.T) {
 		send(t, d, "", "slow", nil)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(h.answers["1"]) != 1 || len(h.answers[""]) != 2 {
-			t.Error(h.answers)
+		if len(h.got()["1"]) != 1 || len(h.got()[""]) != 2 {
+			t.Error(h.got())
 		}
 		send(t, d, "1", "slow", nil) // the id is free again
 		time.Sleep(2 * time.Second)
@@ -355,8 +367,8 @@ func TestClose(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(h.answers) != 0 {
-			t.Errorf("answered after the end: %v", h.answers)
+		if len(h.got()) != 0 {
+			t.Errorf("answered after the end: %v", h.got())
 		}
 	})
 }
@@ -416,7 +428,7 @@ func TestRandomOrders(t *testing.T) {
 			synctest.Wait()
 			for i := range 30 {
 				id := fmt.Sprint(i)
-				if n := len(h.answers[id]); n != 1 && !cancelled[id] || n > 1 {
+				if n := len(h.got()[id]); n != 1 && !cancelled[id] || n > 1 {
 					t.Errorf("seed %d: call %s has %d answers", seed, id, n)
 				}
 			}

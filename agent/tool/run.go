@@ -21,8 +21,12 @@ func (d *Dispatcher) run(u *underway) {
 		d.giveUp(u)
 	})
 	defer func() {
-		if !stop() {
+		switch {
+		case !stop():
 			<-given
+		case u.ctx.Err() != nil:
+			// Stopped in the moment between the end of the context and its being told.
+			d.giveUp(u)
 		}
 	}()
 	select {
