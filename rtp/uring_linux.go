@@ -172,7 +172,8 @@ func (u *uring) want(s *batchSocket, n int) {
 // write queues a datagram whose bytes and address are in the next of out.
 func (u *uring) write(s *batchSocket, o *operation, n int, nameSize uint32) {
 	o.sock = s
-	o.vector = unix.Iovec{Base: &o.b[0], Len: uint64(n)}
+	o.vector.Base = &o.b[0]
+	o.vector.SetLen(n)
 	o.header = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&o.name)), Namelen: nameSize, Iov: &o.vector, Iovlen: 1}
 	u.push(opSendMsg, s.fd, o, uint64(batchReads+u.writing))
 	u.writing++

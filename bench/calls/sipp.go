@@ -97,8 +97,11 @@ type outcome struct {
 
 func (l *load) outcome() (o outcome, err error) {
 	rows, err := readCSV(l.stats)
-	if err != nil || len(rows) < 2 {
-		return o, fmt.Errorf("sipp statistics: %v", err)
+	if err != nil {
+		return o, fmt.Errorf("sipp statistics: %w", err)
+	}
+	if len(rows) < 2 {
+		return o, errors.New("sipp wrote no statistics")
 	}
 	last := rows[len(rows)-1]
 	get := func(name string) int {
