@@ -151,7 +151,7 @@ func peak(pcm []int16) int {
 
 func TestEveryCodecBothWays(t *testing.T) {
 	const ms = time.Millisecond
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name     string
 		codec    media.Codec
 		in, out  time.Duration // packet times of the caller's packets and of ours
@@ -169,6 +169,9 @@ func TestEveryCodecBothWays(t *testing.T) {
 		{"Opus, 40 ms", opusCodec(t), 10 * ms, 40 * ms, 0.8, 24000},
 		{"Opus, 60 ms", opusCodec(t), 40 * ms, 60 * ms, 0.8, 48000},
 	} {
+		if raced() && i%3 != 0 {
+			continue // sounds are compared, which takes long then, and nothing runs beside
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := new(listener)
