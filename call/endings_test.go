@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"runtime/debug"
@@ -108,10 +109,16 @@ func settled(t *testing.T, g *gateway) {
 func TestWhenThePortsAreTaken(t *testing.T) { // BR-178
 	p := ringUp(t, phone.Config{Number: "+12125550123"})
 	answered := p.AnswerAll()
-	const pairs = 5
+	const pairs = 5 // that are to be had
 	rc := rtp.DefaultConfig()
 	rc.Addr = netip.MustParseAddr("127.0.0.1")
-	rc.PortMin, rc.PortMax = 41001, 41001+2*pairs // an odd start
+	rc.PortMin, rc.PortMax = 41001, 41003+2*pairs // an odd start
+	// Another process has the first pair's port.
+	taken, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 41002})
+	if err != nil {
+		t.Skip("port 41002 is somebody else's already:", err)
+	}
+	defer func() { _ = taken.Close() }()
 	rc.Quarantine = 200 * time.Millisecond
 	g := startGatewayOf(t, nil, func(parts *Parts) {
 		w, err := rtp.NewWheel(rc)

@@ -2,13 +2,17 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"parley/agent"
+	"parley/sip"
 	"parley/test/phone"
 )
 
@@ -297,4 +301,53 @@ func TestAPortThatIsNotToBeHad(t *testing.T) {
 	g.trunks["b"].active = 0
 	g.mu.Unlock()
 	noLegs(t, g)
+}
+
+// The events' file of a call that nobody took says why, of each who was called.
+func TestTheFileOfACallThatFailed(t *testing.T) {
+	p := ringUp(t, phone.Config{Number: "+12125550123"})
+	p.Answer(func(i *phone.Incoming) {
+		i.Refuse(486, "Busy Here", phone.Header{Name: "Reason", Value: `Q.850;cause=17;text="User busy"`})
+	})
+	dir := filepath.Join(t.TempDir(), "events")
+	g := startGatewayOf(t, func(c *Config, _ *sip.Config) { c.EventsDir = dir }, func(parts *Parts) { parts.Trunks = []Trunk{trunkTo(p)} })
+	one := order(t, g, Outgoing{To: "+12125550123"})
+	await(t, g.seen.failed, "failure")
+	two := order(t, g, Outgoing{Targets: []Target{{To: "+12125550123"}, {To: "+12125550124"}}})
+	await(t, g.seen.failed, "failure")
+	settled(t, g)
+	for id, attempts := range map[string]int{one: 0, two: 2} {
+		var last struct {
+			Type, Cause, Reason string
+			Code, Q850          int
+			Attempts            []Attempt
+		}
+		reasons := ""
+		for limit := within(t); last.Type != "call_ended"; time.Sleep(5 * time.Millisecond) {
+			if limit.Err() != nil {
+				t.Fatalf("%s has no record: %s", id, reasons)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, id+".jsonl"))
+			if err != nil {
+				continue
+			}
+			reasons = ""
+			for line := range strings.Lines(string(text)) {
+				last.Type = ""
+				if err := json.Unmarshal([]byte(line), &last); err != nil {
+					break // it is being written
+				}
+				reasons += last.Reason + " "
+				if last.Reason == agent.ConnectionFailed && (last.Code != 486 || last.Q850 != 17) {
+					t.Errorf("%s", line)
+				}
+			}
+		}
+		if last.Cause != CauseBusy || last.Code != 486 || last.Q850 != 17 || last.Reason != "User busy" || len(last.Attempts) != attempts {
+			t.Errorf("record %+v", last)
+		}
+		if strings.Count(reasons, agent.ConnectionTargetFailed) != attempts || !strings.Contains(reasons, "dialling ") || !strings.Contains(reasons, " failed ended User busy") {
+			t.Errorf("events %q", reasons)
+		}
+	}
 }
