@@ -205,7 +205,10 @@ func heap() float64 {
 
 func TestUnansweredCallsLeaveNothing(t *testing.T) { // BR-177
 	g := crowded(t)
-	const rounds = 5
+	rounds := 5
+	if raced() { // which keeps more, so that the heap says nothing
+		rounds = 2
+	}
 	each := howMany(t, 800)
 	var seen []float64
 	for range rounds {
@@ -213,11 +216,14 @@ func TestUnansweredCallsLeaveNothing(t *testing.T) { // BR-177
 		forgotten(t, g)
 		seen = append(seen, heap())
 	}
+	if raced() {
+		return
+	}
 	// The first rounds fill pools and tables of a fixed size.
 	calls := float64((rounds - 2) * each)
 	grown := seen[rounds-1] - seen[1]
 	t.Logf("heap after each round of %d calls: %.0f bytes; %.0f bytes a call", each, seen, grown/calls)
-	if grown > 500*calls+1e6 && !raced() { // the race detector keeps more
+	if grown > 500*calls+1e6 {
 		t.Errorf("%.0f bytes stay behind for each call", grown/calls)
 	}
 }
