@@ -5,8 +5,11 @@
 //	             ┌────────────────────────── Call ──────────────────────────┐
 //	caller ─RTP─>│ rtp.Session ─> ear ─> agent.Session.Hear, Notice         │
 //	caller <─RTP─│ rtp.Session <─ Mouth <─ agent.Speaker.Say                │
-//	caller ─SIP─>│ sip.Dialog ─> negotiation ─> change ─> (wheel) ear, Mouth │
+//	caller ─SIP─>│ side: sip.Dialog ─> negotiation ─> change ─> (wheel)     │
 //	             └──────────────────────────────────────────────────────────┘
+//
+// A call that came in gets its side from setUp (inbound.go), a call that is placed from
+// the leg that is answered (outbound.go, fork.go, leg.go); takeover.go gives it another.
 //
 // A call ends when the first of its parties ends it: the dialog, the agent, a
 // watchdog, the shutdown. The cause travels as the cause of the call's context.
@@ -281,42 +284,6 @@ func (c *Call) start() {
 
 // tell reports an event of the call itself.
 func (c *Call) tell(e agent.Event) { c.server.event(c, e) }
-
-// show changes what Status says of the call.
-func (c *Call) show(change func(*Status)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(&c.view)
-}
-
-// enter notes the state that the call is in.
-func (c *Call) enter(state string) { c.show(func(s *Status) { s.State = state }) }
-
-// known notes who calls whom, and who takes the call.
-func (c *Call) known() {
-	c.show(func(s *Status) {
-		s.Trunk, s.Called, s.ResourceID = c.trunk.name(), c.called, c.caller.ResourceID
-		s.Route, s.Agent = c.routed.Route, c.routed.Agent
-		if s.Caller = c.from; c.direction == inbound {
-			s.Caller, s.CallerName = c.caller.Number, c.caller.Name
-		}
-	})
-}
-
-// source is where the call's signalling comes from.
-func (c *Call) source() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.peer
-}
-
-// calledText is who was called, for logs: of an outbound call that is a person.
-func (c *Call) calledText() string {
-	if c.direction == outbound {
-		return identity.Mask(c.called)
-	}
-	return c.called
-}
 
 // live runs the agent; when it returns the call is over.
 func (c *Call) live() {

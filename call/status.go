@@ -1,6 +1,10 @@
 package call
 
-import "time"
+import (
+	"time"
+
+	"parley/identity"
+)
 
 // The states of a call.
 const (
@@ -49,4 +53,40 @@ type Status struct {
 	Attempts []Attempt `json:"attempts,omitempty"`
 	// Stats are those that can be read while the call is up; all of them at its end.
 	Stats Stats `json:"stats"`
+}
+
+// show changes what Status says of the call.
+func (c *Call) show(change func(*Status)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.view)
+}
+
+// enter notes the state that the call is in.
+func (c *Call) enter(state string) { c.show(func(s *Status) { s.State = state }) }
+
+// known notes who calls whom, and who takes the call.
+func (c *Call) known() {
+	c.show(func(s *Status) {
+		s.Trunk, s.Called, s.ResourceID = c.trunk.name(), c.called, c.caller.ResourceID
+		s.Route, s.Agent = c.routed.Route, c.routed.Agent
+		if s.Caller = c.from; c.direction == inbound {
+			s.Caller, s.CallerName = c.caller.Number, c.caller.Name
+		}
+	})
+}
+
+// source is where the call's signalling comes from.
+func (c *Call) source() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer
+}
+
+// calledText is who was called, for logs: of an outbound call that is a person.
+func (c *Call) calledText() string {
+	if c.direction == outbound {
+		return identity.Mask(c.called)
+	}
+	return c.called
 }
