@@ -138,6 +138,15 @@ func startGatewayOf(t *testing.T, change func(*Config, *sip.Config), plug func(*
 	return g
 }
 
+// awaitNone waits until no call is left.
+func (g *gateway) awaitNone() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.calls) > 0 {
+		g.idle.Wait()
+	}
+}
+
 // ringUp makes a phone.
 func ringUp(t *testing.T, c phone.Config) *phone.Phone {
 	t.Helper()
