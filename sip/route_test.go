@@ -80,7 +80,9 @@ func TestWhereByeGoes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := answering(&script{})
-			b := start(t, h.handle, func(c *Config) { c.NAT = tt.nat })
+			b := start(t, h.handle, func(c *Config) {
+				c.NAT, c.Resolver = tt.nat, names{addrs: map[string]string{"localhost": "127.0.0.1"}}
+			})
 			p := b.phone("udp")
 			inv := newInvite()
 			inv.contact, inv.extra = tt.contact, tt.record
