@@ -32,6 +32,7 @@ func Start(t testing.TB, dir string, env []string, program string, args ...strin
 	p := &Process{t: t, name: program, command: exec.Command(program, args...), done: make(chan struct{})}
 	p.command.Dir, p.command.Env = dir, env
 	p.command.Stdout, p.command.Stderr = p, p
+	p.command.WaitDelay = 2 * time.Second // for what is left of its group to let go of its output
 	// A group of its own, so that it can be ended with its children; and should
 	// the test program die, the kernel ends it.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
