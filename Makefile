@@ -22,7 +22,7 @@ FLOORS   := call=80,rtp=80,sip=80,agent=80
 SKIPPED  := out/skipped.txt
 # What is about time runs by itself and without the race detector; the whole
 # gateway (e2e) runs both ways.
-SUITES   := ./test/e2e/... ./test/peers/... ./test/sipp/... ./test/attack/...
+SUITES   := ./test/e2e/... ./test/sipp/... ./test/attack/...
 UNITS     = $$($(GO) list ./... | grep -v -E '/test/(e2e|peers|sipp|attack)(/|$$)')
 
 help: ## this list
@@ -76,9 +76,14 @@ nocgo: ## build and test what there is without cgo
 	CGO_ENABLED=0 $(GO) build -o out/sip-server-nocgo ./cmd/sip-server
 	CGO_ENABLED=0 $(GO) test -json -timeout 10m ./cmd/sip-server ./config ./call ./media/opus | $(GO) run ./test/tally
 
-suites: build ## SIPp scenarios and real telephones against the server
+suites: build ## SIPp scenarios, attacks and real telephones against the server
 	@mkdir -p out
 	$(GO) test -json -count=1 -p 1 -timeout 20m $(SUITES) | $(GO) run ./test/tally -skips $(SKIPPED)
+	@$(MAKE) peers || { echo "test/peers: once more, for the telephones are not ours"; $(MAKE) peers; }
+
+peers: build ## real telephones and proxies alone
+	@mkdir -p out
+	$(GO) test -json -count=1 -timeout 9m ./test/peers/... | $(GO) run ./test/tally -skips $(SKIPPED)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@test/fuzz.sh $(FUZZTIME)
@@ -103,4 +108,4 @@ bench-audio: ## what an agent hears over bad lines, beside other receivers; prin
 clean: ## remove what was built
 	rm -rf bin out
 
-.PHONY: help deps weights build run demo test lint unit nocgo suites fuzz bench-calls bench-sip bench-hold bench-audio clean
+.PHONY: help deps weights build run demo test lint unit nocgo suites peers fuzz bench-calls bench-sip bench-hold bench-audio clean
