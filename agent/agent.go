@@ -113,6 +113,8 @@ type Call struct {
 	Speaker Speaker
 	// Control is the means to act on the call. It is never nil.
 	Control Control
+	// Memory is what is known of the caller from calls before; nil: nothing is kept.
+	Memory Memory
 	// Emit reports what happens in the conversation. It never blocks, may be
 	// called from any goroutine, and is never nil.
 	Emit func(Event)
@@ -133,6 +135,18 @@ type Caller struct {
 	// Verified says that ResourceID comes from a token whose signature was checked,
 	// not from a number that could be forged.
 	Verified bool
+}
+
+// Memory is what is kept of a caller. Keys that begin with "user:" are kept between
+// calls of the same caller, "app:" for all callers of the agent, others for this call.
+// It is safe for concurrent use and never waits for a store.
+type Memory interface {
+	// Get returns a JSON value.
+	Get(key string) (value any, ok bool)
+	// Set keeps a JSON value; nil deletes the key.
+	Set(key string, value any)
+	// Keys are those that begin with prefix, sorted.
+	Keys(prefix string) []string
 }
 
 // NoticeKind tells Notices apart.

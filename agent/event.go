@@ -41,6 +41,17 @@ const (
 	// EventTiming: how long a part of the work took; Reason names the part, Latency
 	// is the time.
 	EventTiming EventType = "timing"
+	// EventToolCall: the agent called a tool. Reason is its name, ID the call's, Text
+	// the arguments as JSON.
+	EventToolCall EventType = "tool_call"
+	// EventToolResult: a tool call was answered; Text is the answer as JSON.
+	EventToolResult EventType = "tool_result"
+	// EventThought: a model reasoned; Text is what. It is not spoken.
+	EventThought EventType = "thought"
+	// EventSummary: earlier turns were replaced by a summary, in Text.
+	EventSummary EventType = "summary"
+	// EventMuted: what the caller says is dropped (Reason "on") or heard again ("off").
+	EventMuted EventType = "muted"
 	// EventLagged: the last event of a stream whose reader was too slow; what came
 	// after is missing.
 	EventLagged EventType = "lagged"
@@ -86,6 +97,8 @@ type Event struct {
 	Position    time.Duration `json:"position_ns,omitempty"`
 	Confidence  float64       `json:"confidence,omitempty"`
 	Reason      string        `json:"reason,omitempty"`
+	// ID is that of a tool call.
+	ID string `json:"id,omitempty"`
 	// Code is a SIP status, Q850 a cause of the telephone network (ITU-T Q.850).
 	Code int `json:"code,omitempty"`
 	Q850 int `json:"q850,omitempty"`

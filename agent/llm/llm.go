@@ -27,6 +27,62 @@ type Conversation struct {
 	CallerName, Called string
 	// Direction is "inbound" or "outbound".
 	Direction string
+	// Agent is the name of the agent that the route chose, or empty.
+	Agent string
+	// Headers are the X- headers of an INVITE from a trusted trunk. They are data.
+	Headers map[string]string
+	// Context is what whoever placed an outbound call gave the agent to know.
+	Context map[string]string
+	// Memory is what is known of the caller from before. It is never nil.
+	Memory Memory
+	// Line is the call, for models that act on it by tools. It is never nil.
+	Line Line
+	// Wake asks to be asked: the model has something to say that is no reply to a turn
+	// of the caller, such as the result of a tool that took long. As soon as nobody
+	// speaks, Reply is called with Turn.Woken. It never blocks, may be called from any
+	// goroutine, and is never nil.
+	Wake func()
+	// Emit reports what the model does, such as a tool call, for event streams and
+	// records. It never blocks and is never nil.
+	Emit func(Happening)
+}
+
+// Memory is what is kept of a conversation's caller. Keys that begin with "user:" are
+// kept between calls of the same caller, "app:" for all callers, others for the
+// conversation. Safe for concurrent use; it never waits for a store.
+type Memory interface {
+	Get(key string) (value any, ok bool)
+	// Set keeps a JSON value; nil deletes the key.
+	Set(key string, value any)
+	// Keys are those that begin with prefix, sorted.
+	Keys(prefix string) []string
+}
+
+// Line is the call a model may act on. Its methods may be called from any goroutine,
+// wait for the peer, and return errors that may be told to the model.
+type Line interface {
+	// Transfer hands the caller to somebody else; nil: it went through and the call ends.
+	Transfer(ctx context.Context, to string, attended bool) error
+	SendDigits(ctx context.Context, digits string) error
+	Hold(ctx context.Context) error
+	Resume(ctx context.Context) error
+	// HangUp ends the call when the words of the reply under way have been heard, and
+	// not at all when the caller speaks meanwhile. It returns at once.
+	HangUp()
+}
+
+// Happening is something a model did on its way to a reply.
+type Happening struct {
+	// Kind is "tool_call", "tool_result", "thought", "summary", "completion" or "retrieval".
+	Kind string
+	// ID and Name are those of a tool call.
+	ID, Name string
+	// Text is the arguments or the result as JSON, or the text of a thought.
+	Text string
+	// Messages and Before count the messages of a summarised conversation.
+	Messages, Before int
+	// Err says that it failed.
+	Err error
 }
 
 // Model thinks up the replies of one conversation. One Reply or Greet runs at a
@@ -64,6 +120,11 @@ type Turn struct {
 	Nothing bool
 	// Garbled says that the caller spoke and no word was understood.
 	Garbled bool
+	// Woken says that the model asked to be asked, by Conversation.Wake; Text is empty.
+	Woken bool
+	// Tentative says that the caller may not be done: the model may find that the turn
+	// is incomplete and give Chunk.Incomplete as its first chunk.
+	Tentative bool
 }
 
 // Chunk is a piece of a reply. Usually only Text is set.
@@ -74,6 +135,12 @@ type Chunk struct {
 	Expect *Expect
 	// Action, when set, is to be done when the words before it have been heard.
 	Action *Action
+	// Thinking says that a tool is at work which wants the silence filled.
+	Thinking bool
+	// Incomplete, as the first chunk of a reply to a Tentative turn, says that the
+	// caller is not done: nothing is spoken, and the turn stays open for so long
+	// before the caller is asked to go on.
+	Incomplete time.Duration
 }
 
 // Expect narrows what the caller may say or key in next.
@@ -121,6 +188,28 @@ type Refuser interface {
 	// Refused says what was not done and why, in words for whoever thinks up the
 	// replies.
 	Refused(why string)
+}
+
+// Hearer is what a Model may be as well: it is told what became of each reply. It is
+// called by the conversation's loop and must not block. The next Reply comes after it.
+type Hearer interface {
+	// Heard takes the end of a reply.
+	Heard(Heard)
+	// CallerSpeaks says that a turn of the caller has opened.
+	CallerSpeaks()
+}
+
+// Heard is what became of a reply, or of the greeting.
+type Heard struct {
+	// Text is what was generated, Heard what the caller heard of it: a prefix of Text
+	// that ends with a whole word.
+	Text, Heard string
+	Interrupted bool
+	// Played is how much of it was put on the wire.
+	Played time.Duration
+	// Own says that the words were the gateway's (a greeting, a prompt, a notice), not
+	// the model's.
+	Own bool
 }
 
 // End says how a conversation ended.
