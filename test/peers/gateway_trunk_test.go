@@ -40,7 +40,7 @@ func callBy(t *testing.T, caller *sip.Server, here sip.Trunk, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := string(<-heard.answered); !strings.Contains(answer, "m=audio ") {
+	if answer := string(must(t, "the answer", heard.answered)); !strings.Contains(answer, "m=audio ") {
 		t.Errorf("answer %s", answer)
 	}
 	if _, err := d.Offer(within(t), []byte(description)); err != nil {

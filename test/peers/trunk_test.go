@@ -42,7 +42,7 @@ func TestSIPpAsTrunk(t *testing.T) {
 				ends <- err
 				return
 			}
-			<-d.Context().Done()
+			take(d.Context().Done())
 			if cause := context.Cause(d.Context()); cause != sip.ErrPeerBye {
 				ends <- cause
 				return
@@ -51,7 +51,7 @@ func TestSIPpAsTrunk(t *testing.T) {
 		}()
 	}
 	for range calls {
-		if err := <-ends; err != nil {
+		if err := must(t, "the end of a call", ends); err != nil {
 			t.Error(err)
 		}
 	}
