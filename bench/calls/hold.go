@@ -30,7 +30,7 @@ func (b *bench) hold() error {
 	}
 	defer u.stop()
 	var h held
-	err = b.backToIdle(u, "HOLD", 40*time.Second, func() (failed int, err error) {
+	err = b.backToIdle(u, "HOLD", func() (failed int, err error) {
 		h, failed, err = b.stand(u, n, window)
 		return failed, err
 	})

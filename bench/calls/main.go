@@ -46,6 +46,7 @@ func main() {
 	parts := map[string]func() error{
 		"media": b.media, "garbage": b.garbage, "stall": b.stall, "rate": b.rate, "leak": b.leak, "allocs": b.allocs,
 		"overload": b.overload, "delays": b.delays, "sip": b.sip, "hold": b.hold,
+		"idle": func() error { return b.remains(500) },
 	}
 	for _, name := range strings.Split(*only, ",") {
 		part := parts[name]
