@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"parley/agent/tool"
 )
 
 // The PCM that goes over the contract: S16LE, mono. A provider that speaks other
@@ -20,8 +18,14 @@ const (
 
 // LiveProvider is one conversation with a realtime model. Connect may be called again
 // after Close, or to connect anew after Receive failed; the conversation then goes
-// on where it was, as far as the service can. Receive belongs to one goroutine; the
-// other methods may be called from any, also while Receive waits.
+// on where it was, as far as the service can: it resumes what the service has kept, or
+// begins with LiveConfig.History. Receive belongs to one goroutine; the other methods
+// may be called from any, also while Receive waits.
+//
+// No method but Receive waits for something that only Receive would take from the
+// connection: what has to wait for the service (a reply that is still under way) is
+// kept by the provider and sent when it may be. A model says nothing before it is
+// spoken to, so that connecting anew greets nobody twice.
 type LiveProvider interface {
 	// Name is the provider's, for logs.
 	Name() string
@@ -37,10 +41,12 @@ type LiveProvider interface {
 	// SendText gives the model a text of the user's to answer.
 	SendText(ctx context.Context, text string) error
 	// SendToolResponse answers tool calls. The model goes on by itself when all calls
-	// of its response are answered.
-	SendToolResponse(ctx context.Context, responses ...tool.ToolResponse) error
-	// Receive waits for the next message. io.EOF: Close was called. Other errors: the
-	// connection is gone; Reconnectable says whether to try again.
+	// of its response are answered. A call of a connection before is answered like one
+	// of this.
+	SendToolResponse(ctx context.Context, responses ...ToolResponse) error
+	// Receive waits for the next message. io.EOF: Close was called. Other errors, that
+	// of a ctx that is done included: the connection is gone; Reconnectable says whether
+	// to try again. What the service sends and nobody knows is passed over.
 	Receive(ctx context.Context) (Message, error)
 	// Close ends the connection and waits for the provider's goroutines, for ctx at
 	// most. It may be called more than once.
@@ -51,8 +57,10 @@ type LiveProvider interface {
 // reply was heard.
 type Truncator interface {
 	// Truncate cuts the item down to what the caller heard, in its context too, and
-	// stops what is still being generated. played is counted from the item's first
-	// sample; 0 means that nothing was heard, and the item is forgotten.
+	// stops what is still being generated: audio and words of the item that come after
+	// it are dropped by the provider. played is counted from the item's first sample
+	// and bounded by what was received; 0 means that nothing was heard, and the item is
+	// forgotten. An item that is not known is no error.
 	Truncate(ctx context.Context, itemID string, played time.Duration) error
 }
 
@@ -88,12 +96,15 @@ type LiveConfig struct {
 	// Language is a BCP 47 tag; empty: the model's choice.
 	Language string
 	// Tools are those of the caller of Start; those of the registry are added.
-	Tools []tool.ToolDefinition
+	Tools []ToolDefinition
 	// Temperature; nil: the service's own.
 	Temperature *float64
 	// LocalTurns leaves it to us to say whose turn it is; the service's own turn
 	// detection is switched off.
 	LocalTurns bool
+	// LocalCuts leaves it to us to say when a reply is cut off, by Truncate: the
+	// service's voice detection ends the caller's turns but stops no reply.
+	LocalCuts bool
 	// Transcribe asks for transcripts of both sides.
 	Transcribe bool
 	// History is what was said in the conversation before, for a service that does not
@@ -103,6 +114,8 @@ type LiveConfig struct {
 	// OutputRate. PCMU and PCMA pass a call's payloads through, 8 kHz both ways, with
 	// providers that say so by Supports.
 	Wire Encoding
+	// Recovery is how a Session connects anew. Providers do not look at it.
+	Recovery Recovery
 }
 
 // Supporter is what a LiveProvider may be as well: it says which encodings other than
@@ -111,11 +124,12 @@ type Supporter interface{ Supports(Encoding) bool }
 
 // Said is something that was said before.
 type Said struct {
-	// Role is "user", "assistant" or "tool".
+	// Role is "user", "assistant" or "tool". The text of an assistant is what was heard.
 	Role, Text string
-	// Call and Response are those of a tool call that was answered.
-	Call     *tool.ToolCall
-	Response *tool.ToolResponse
+	// Call and Response are those of a tool call. A nil Response is yet to come, by
+	// SendToolResponse.
+	Call     *ToolCall
+	Response *ToolResponse
 }
 
 // Message is what a provider tells. Several fields may be set; they apply in the order
@@ -132,7 +146,7 @@ type Message struct {
 	Audio  []byte
 	ItemID string
 	// ToolCalls are whole calls; CancelledCalls are ids that the service took back.
-	ToolCalls      []tool.ToolCall
+	ToolCalls      []ToolCall
 	CancelledCalls []string
 	// TurnDone: the model has finished its reply.
 	TurnDone bool
@@ -145,10 +159,15 @@ type Message struct {
 }
 
 // Transcript is text of one side. Delta is added to what was gathered. Done ends the
-// message; Text, when set then, is all of it and takes the place of the deltas.
+// message; Text, when set then, is all of it and takes the place of the deltas. Where
+// the service does not say that a transcript is complete, the provider sends Done once
+// it is: a user's before the reply to it begins, an agent's with TurnDone.
 type Transcript struct {
 	Delta, Text string
 	Done        bool
+	// Until is how much of the item's audio holds the words so far, Delta included,
+	// where the service tells; 0: it does not.
+	Until time.Duration
 }
 
 // GoAway says that the service ends the connection.
