@@ -3,9 +3,12 @@ package llm
 import "context"
 
 // Client is a model that keeps its own conversation: the interface for agents written
-// in Go against the six methods below. FromClients makes a Provider of it. A Client
-// belongs to one conversation; Chat runs at most once at a time, the other methods
-// may be called from any goroutine.
+// in Go against the six methods below. FromClients makes a Provider of it, and
+// llmtest.RunClient is the suite that clients pass. A Client belongs to one
+// conversation; Chat runs at most once at a time, the other methods may be called
+// from any goroutine.
+//
+// A Client may be a TurnTaker, Hearer, Refuser, Prefetcher and Closer as well.
 type Client interface {
 	// Chat gives the reply to one turn of the caller and returns all of it. onChunk
 	// takes the text as it streams, onSentence each sentence as soon as it is
@@ -26,4 +29,20 @@ type Client interface {
 	AppendSystemPrompt(text string)
 	// Reset begins a new conversation; instructions and tools stay.
 	Reset()
+}
+
+// TurnTaker is what a Client may be as well: it is told what goes with the text of a
+// turn, which is exactly what the caller said and has no room for it. A Client that
+// is none is asked only when there are words.
+type TurnTaker interface {
+	// TakeTurn comes right before the Chat that answers t, on the same goroutine:
+	// what was heard of a reply that the turn cut off, that the text was keyed in, that
+	// nothing was said or understood.
+	TakeTurn(t Turn)
+}
+
+// Closer is what a Client may be as well.
+type Closer interface {
+	// Close ends the conversation, once, when no Chat runs any more.
+	Close(ctx context.Context, e End)
 }

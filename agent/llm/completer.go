@@ -9,12 +9,17 @@ import (
 
 // Completer runs a language model once over a conversation that somebody else
 // keeps: an OpenAI-compatible service, Ollama. It is stateless and safe for
-// concurrent use.
+// concurrent use. llmtest.RunCompleter is the suite that all of them pass.
 type Completer interface {
 	// Complete gives the model's answer to r, piece by piece and in order, to out,
 	// which may block. It returns when the answer is complete. An error of out ends
-	// the run and is returned. ctx ends it at once; the service sees the connection
-	// or stream close.
+	// the run and is returned. ctx ends it at once, with its cause; the service sees
+	// the connection or stream close. How long a service may be silent is for whoever
+	// owns ctx to say: out is called for each sign of life with words or thoughts in it.
+	//
+	// A request that did not reach the service, or that it had no room for, is sent once
+	// more by the Completer itself, after what the service asks for when that is short.
+	// On failure what was given before stands, and the Completion holds it.
 	Complete(ctx context.Context, r Request, out func(Delta) error) (Completion, error)
 }
 
@@ -38,7 +43,9 @@ type ToolDefinition struct {
 	Parameters map[string]any
 }
 
-// ToolCall is a model's wish to call a tool.
+// ToolCall is a model's wish to call a tool. Its ID is never empty, and made up where
+// a service gives none. What a model wrote as Arguments that is no JSON object is here
+// as a JSON string, which the schema of no tool takes; empty Arguments are "{}".
 type ToolCall = chat.ToolCall
 
 // Delta is a piece of an answer.
@@ -67,6 +74,12 @@ type Completion struct {
 	Finish    FinishReason
 	// Tokens of the request and of the answer; 0 where the service does not tell.
 	PromptTokens, CompletionTokens int
+}
+
+// Embedder turns texts into vectors, for retrieval. Safe for concurrent use.
+type Embedder interface {
+	// Embed gives one vector for each text, in order and all of the same length.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // ErrEmpty is wrapped when a model ended its answer without a word and without a

@@ -121,6 +121,7 @@ type Turn struct {
 	// Garbled says that the caller spoke and no word was understood.
 	Garbled bool
 	// Woken says that the model asked to be asked, by Conversation.Wake; Text is empty.
+	// A model that has nothing to say by then gives nothing, which is no failure.
 	Woken bool
 	// Tentative says that the caller may not be done: the model may find that the turn
 	// is incomplete and give Chunk.Incomplete as its first chunk.
@@ -131,15 +132,21 @@ type Turn struct {
 type Chunk struct {
 	// Text is words to speak, of any length; a rune is never split.
 	Text string
+	// Style, when set, is how Text and the words after it are to be spoken, until
+	// another Style or the end of the reply: a word such as "warm" that the voice may
+	// know. Styler finds it in what models write.
+	Style string
 	// Expect, when set, says what the caller may say to this reply.
 	Expect *Expect
 	// Action, when set, is to be done when the words before it have been heard.
 	Action *Action
-	// Thinking says that a tool is at work which wants the silence filled.
+	// Thinking says that a tool is at work which wants the silence filled. It stands
+	// in a chunk without words, and is over with the next chunk or the end of the reply.
 	Thinking bool
 	// Incomplete, as the first chunk of a reply to a Tentative turn, says that the
 	// caller is not done: nothing is spoken, and the turn stays open for so long
-	// before the caller is asked to go on.
+	// before the caller is asked to go on. No other chunk comes after it. The model
+	// forgets the turn: its text comes again with what the caller adds.
 	Incomplete time.Duration
 }
 
@@ -197,6 +204,16 @@ type Hearer interface {
 	Heard(Heard)
 	// CallerSpeaks says that a turn of the caller has opened.
 	CallerSpeaks()
+}
+
+// Prefetcher is what a Model may be as well: it is told what the caller has said so
+// far while the turn waits for more, so that what may help to answer, such as a
+// search, can be under way before the turn is complete. It is called by the
+// conversation's loop and must not block.
+type Prefetcher interface {
+	// Prefetch takes what Turn.Text would be if the turn ended now. A later text, or
+	// the Reply, takes its place.
+	Prefetch(text string)
 }
 
 // Heard is what became of a reply, or of the greeting.
