@@ -59,6 +59,18 @@ type Speaker interface {
 	Played() time.Duration
 }
 
+// PayloadSpeaker is what a Speaker may be as well: one that takes speech which is coded
+// as the call is, so that it is not decoded and coded again.
+type PayloadSpeaker interface {
+	Speaker
+	// SayPayload is Say for coded sound of one byte a sample: encoding is its encoding
+	// name, "PCMU" or "PCMA" (RFC 3551). It returns ErrEncoding, and has taken nothing,
+	// while the call has another codec or Format.SayRate is not the codec's rate: say
+	// the sound decoded then. Say and SayPayload may take turns; a packet that one left
+	// incomplete is completed as Flush does.
+	SayPayload(ctx context.Context, encoding string, payload []byte) error
+}
+
 // Format is the PCM an agent wants.
 type Format struct {
 	// HearRate is the rate in Hz of the frames given to Hear: 8000, 16000, 24000
@@ -111,6 +123,14 @@ type Call struct {
 	Rate int
 	// Speaker is the call's mouth.
 	Speaker Speaker
+	// Payloads asks for the caller's sound as it comes from the network, for an agent
+	// that would only code it again: while the call's codec has that encoding name
+	// ("PCMU", RFC 3551), hear gets it in the stead of Session.Hear, whole and in
+	// order; what the gateway makes up for lost packets comes coded too. It is one
+	// byte a sample, in pieces of any length. hear is called as Hear is: it never
+	// blocks and does not keep payload. With other codecs, which may come and go, Hear
+	// goes on. Call it in Open only. Nil: not on this call.
+	Payloads func(encoding string, hear func(payload []byte))
 	// Control is the means to act on the call. It is never nil.
 	Control Control
 	// Memory is what is known of the caller from calls before; nil: nothing is kept.

@@ -223,6 +223,7 @@ func (c *Call) open() error {
 		Token:    c.token,
 		Rate:     c.line.codec.SampleRate,
 		Speaker:  c.mouth,
+		Payloads: c.ear.payloads,
 		Control:  handle{c},
 		Emit:     func(e agent.Event) { c.server.event(c, e) },
 	}

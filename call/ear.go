@@ -47,6 +47,7 @@ type ear struct {
 	pcm       []int16 // what the decoder just gave, at the line's rate
 
 	hear   func([]int16)
+	coded  wish // for an agent that wants the sound as it came
 	notice func(agent.Notice)
 	// deaf, while it says so, keeps the sound from the agent, but not from the
 	// recording. hidden is the last edge of a voice that the agent was not told of.
@@ -111,6 +112,12 @@ func (e *ear) use(l *line, a accept, buf *jitter.Buffer, digits *dtmf.Decoder) e
 		e.rate, e.toVoice = r, toVoice
 	}
 	e.line, e.jitter = l, buf
+	if err := e.coded.use(l); err != nil {
+		return err
+	}
+	if e.coded.enc != nil {
+		e.frame = e.frame[:0] // what is there would come behind what is next
+	}
 	return nil
 }
 
@@ -158,7 +165,7 @@ func (e *ear) turn(now time.Duration, held bool) {
 		e.now = e.heardAt // when it should have been heard, for the recording
 		e.filled += n
 		e.pcm = append(e.pcm[:0], make([]int16, n)...)
-		e.give(e.pcm)
+		e.give(e.pcm, nil)
 	}
 }
 
@@ -174,14 +181,14 @@ func (e *ear) pop(now time.Duration) {
 			e.counts.concealed += media.Duration(n, e.line.codec.SampleRate)
 			if n = e.unfilled(n); n > 0 {
 				e.pcm = e.line.conceal(e.pcm[:0], n, it.Next)
-				e.give(e.pcm)
+				e.give(e.pcm, nil)
 			}
 			e.heardAt = now
 		case it.Gap:
 			limit := media.Samples(maxFill, e.line.codec.SampleRate)
 			if n := min(e.unfilled(e.samples(it.Samples)), limit); n > 0 {
 				e.pcm = append(e.pcm[:0], make([]int16, n)...)
-				e.give(e.pcm)
+				e.give(e.pcm, nil)
 			}
 			e.heardAt = now
 		default:
@@ -212,7 +219,7 @@ func (e *ear) play(now, arrived time.Duration, payload []byte) {
 		e.line.plc.Good(pcm)
 	}
 	e.began, e.heardAt, e.filled = true, now, 0
-	e.give(pcm)
+	e.give(pcm, payload)
 	if e.delays != nil {
 		e.measure(now - arrived)
 	}
@@ -237,8 +244,9 @@ func (e *ear) measure(wait time.Duration) {
 // a system call.
 const measureEvery = 32
 
-// give hands sound on to the voice detector and to the agent.
-func (e *ear) give(pcm []int16) {
+// give hands sound on to the voice detector and to the agent. payload is what it was
+// decoded from, nil for sound made up in the caller's stead.
+func (e *ear) give(pcm []int16, payload []byte) {
 	if e.tape != nil {
 		e.tape.heard(e.now, e.line, pcm)
 	}
@@ -260,6 +268,10 @@ func (e *ear) give(pcm []int16) {
 	}
 	if e.deaf() {
 		e.frame = e.frame[:0]
+		return
+	}
+	if e.coded.enc != nil {
+		e.coded.give(pcm, payload)
 		return
 	}
 	size := media.Samples(media.FrameTime, e.hearRate)

@@ -67,6 +67,7 @@ type producer struct {
 	line       *line
 	rate       *resample.Resampler
 	pcm        []int16 // at the codec's rate, less than a packet between calls
+	coded      []byte  // less than a packet of what SayPayload took; then pcm is empty
 	payload    []byte
 	said       time.Duration // when a reply began of which no packet is queued yet; 0: none
 }
@@ -105,6 +106,10 @@ func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Noti
 // use makes the producer encode for l.
 func (m *Mouth) use(l *line) error {
 	p := &m.say
+	if len(p.coded) > 0 {
+		m.Flush() // it is of the line before
+		p.coded = p.coded[:0]
+	}
 	if p.line != nil && p.line.codec.SampleRate == l.codec.SampleRate {
 		p.line = l
 		return nil
@@ -122,22 +127,11 @@ func (m *Mouth) use(l *line) error {
 
 // Say implements agent.Speaker.
 func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
-	// The generation is read before the context is looked at: who cancels first
-	// and stops then can be sure that nothing of the cancelled speech is queued.
-	generation := m.generation()
-	if err := m.over(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return err
 	}
-	if generation != m.say.generation {
-		m.begin(generation)
-	}
-	if m.ring.length() == 0 && len(m.say.pcm) == 0 {
-		m.say.said = m.clock()
-	}
-	if l := m.line.Load(); l != m.say.line {
-		if err := m.use(l); err != nil {
-			return err
-		}
+	if len(m.say.coded) > 0 {
+		m.Flush()
 	}
 	if err := m.wait(ctx, len(m.say.line.idle)); err != nil {
 		return err
@@ -155,11 +149,32 @@ func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
 	return nil
 }
 
+// ready makes the producer ready to take speech of the generation and for the line
+// that are in force.
+func (m *Mouth) ready(ctx context.Context) error {
+	// The generation is read before the context is looked at: who cancels first
+	// and stops then can be sure that nothing of the cancelled speech is queued.
+	generation := m.generation()
+	if err := m.over(ctx); err != nil {
+		return err
+	}
+	if generation != m.say.generation {
+		m.begin(generation)
+	}
+	if m.ring.length() == 0 && len(m.say.pcm) == 0 && len(m.say.coded) == 0 {
+		m.say.said = m.clock()
+	}
+	if l := m.line.Load(); l != m.say.line {
+		return m.use(l)
+	}
+	return nil
+}
+
 // begin starts a new generation where the last Stop left the timeline.
 func (m *Mouth) begin(generation uint32) {
 	m.say.generation = generation
 	m.say.base, m.say.in, m.say.out = m.state.Load()&positionMask, 0, 0
-	m.say.pcm = m.say.pcm[:0]
+	m.say.pcm, m.say.coded = m.say.pcm[:0], m.say.coded[:0]
 	m.say.rate.Reset()
 }
 
@@ -241,6 +256,7 @@ func (m *Mouth) Flush() {
 	if p.in == 0 || p.generation != m.generation() {
 		return
 	}
+	m.flushCoded()
 	if d := p.rate.Delay(); d > 0 {
 		p.pcm = p.rate.Process(p.pcm, make([]int16, media.Samples(d, m.sayRate)+1))
 	}
