@@ -8,12 +8,23 @@ type EventType string
 
 // The event types.
 const (
-	// EventUserStarted: the caller's turn began.
+	// EventUserStarted: the caller's turn began. Reason is the strategy that opened it.
 	EventUserStarted EventType = "user_started"
 	// EventTranscript: words of the caller; Final tells interim from final.
 	EventTranscript EventType = "transcript"
-	// EventUserStopped: the caller's turn is complete; Text is all of it.
+	// EventUserStopped: the caller's turn is complete; Text is all of it. Reason is
+	// empty, "digits", "garbled" (no word was understood), "misheard" (too little
+	// confidence), "noise" (it was no turn) or "call ended"; Strategy is what closed it,
+	// empty when none did.
 	EventUserStopped EventType = "user_stopped"
+	// EventStopTimeout: a turn was closed though the recogniser never said that its
+	// words are final.
+	EventStopTimeout EventType = "stop_timeout"
+	// EventInference: the model is asked. Reason is why: one of the Inference constants.
+	EventInference EventType = "inference"
+	// EventIdle: nobody has said anything for so long that the caller is asked
+	// (Reason "prompt") or left ("goodbye").
+	EventIdle EventType = "idle"
 	// EventAgentStarted: the first sound of a reply was put on the wire. Latency
 	// is the time since the caller's last sound, when the reply answers a turn.
 	EventAgentStarted EventType = "agent_started"
@@ -48,8 +59,19 @@ const (
 	EventToolResult EventType = "tool_result"
 	// EventThought: a model reasoned; Text is what. It is not spoken.
 	EventThought EventType = "thought"
-	// EventSummary: earlier turns were replaced by a summary, in Text.
+	// EventSummary: earlier turns are being summarised (Reason "requested"), were
+	// replaced by the summary in Text ("applied"; Before and Messages count the messages
+	// before and after), or were not ("failed").
 	EventSummary EventType = "summary"
+	// EventCompletion: a run of a language model ended; Text is what it wrote, Reason what
+	// went wrong.
+	EventCompletion EventType = "completion"
+	// EventRetrieval: a search for what may help to answer ended; Text is what it found,
+	// Reason what went wrong.
+	EventRetrieval EventType = "retrieval"
+	// EventAnsweredBy: who took an outbound call. Reason is "human", "machine",
+	// "unknown", or "beep": the machine records now. Latency is the time since the answer.
+	EventAnsweredBy EventType = "answered_by"
 	// EventMuted: what the caller says is dropped (Reason "on") or heard again ("off").
 	EventMuted EventType = "muted"
 	// EventLagged: the last event of a stream whose reader was too slow; what came
@@ -57,6 +79,21 @@ const (
 	EventLagged EventType = "lagged"
 	// EventError: something failed; Reason says what, in words without secrets.
 	EventError EventType = "error"
+)
+
+// The reasons of EventInference.
+const (
+	// InferenceTurn: the caller's turn is complete.
+	InferenceTurn = "turn"
+	// InferenceTentative: it may not be; the model judges.
+	InferenceTentative = "tentative"
+	// InferenceEager: it is not yet over, and what the model says is kept until it is.
+	InferenceEager    = "eager"
+	InferenceGreeting = "greeting"
+	InferenceSilence  = "silence" // nobody says anything
+	InferenceWoken    = "woken"   // the model asked to be asked
+	// InferenceAgain: a noise had cut the reply to the same turn off.
+	InferenceAgain = "again"
 )
 
 // The reasons of EventConnection.
@@ -97,6 +134,10 @@ type Event struct {
 	Position    time.Duration `json:"position_ns,omitempty"`
 	Confidence  float64       `json:"confidence,omitempty"`
 	Reason      string        `json:"reason,omitempty"`
+	Strategy    string        `json:"strategy,omitempty"`
+	// Before and Messages count the messages of a conversation.
+	Before   int `json:"before,omitempty"`
+	Messages int `json:"messages,omitempty"`
 	// ID is that of a tool call.
 	ID string `json:"id,omitempty"`
 	// Code is a SIP status, Q850 a cause of the telephone network (ITU-T Q.850).

@@ -241,8 +241,10 @@ func (m *Metrics) CallEvent(_ string, e agent.Event) {
 		m.connection(e)
 	case agent.EventTiming:
 		m.stages.WithLabelValues(m.parts.value(e.Reason)).Observe(max(0, e.Latency).Seconds())
-	case agent.EventUserStarted, agent.EventTranscript, agent.EventAgentText,
-		agent.EventAgentStopped, agent.EventAction, agent.EventState, agent.EventRecording, agent.EventLagged:
+	case agent.EventUserStarted, agent.EventTranscript, agent.EventStopTimeout, agent.EventInference, agent.EventIdle,
+		agent.EventAgentText, agent.EventAgentStopped, agent.EventAction, agent.EventState, agent.EventRecording,
+		agent.EventToolCall, agent.EventToolResult, agent.EventThought, agent.EventSummary, agent.EventCompletion,
+		agent.EventRetrieval, agent.EventMuted, agent.EventAnsweredBy, agent.EventLagged:
 	}
 }
 

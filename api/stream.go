@@ -28,10 +28,13 @@ const (
 // topics groups the types of events under the names that streams have for them.
 func topics(e agent.EventType) string {
 	switch e {
-	case agent.EventTranscript, agent.EventUserStopped:
+	case agent.EventTranscript, agent.EventUserStopped, agent.EventStopTimeout:
 		return "transcript"
 	case agent.EventAgentText, agent.EventAgentStarted, agent.EventAgentStopped:
 		return "response"
+	case agent.EventInference, agent.EventCompletion, agent.EventThought, agent.EventToolCall, agent.EventToolResult,
+		agent.EventSummary, agent.EventRetrieval:
+		return "model"
 	case agent.EventTiming:
 		return "timing"
 	case agent.EventConnection:
@@ -39,7 +42,8 @@ func topics(e agent.EventType) string {
 	case agent.EventLagged:
 		return "lagged"
 	case agent.EventUserStarted, agent.EventBargeIn, agent.EventFalseBargeIn, agent.EventDigit,
-		agent.EventAction, agent.EventState, agent.EventRecording, agent.EventError:
+		agent.EventAction, agent.EventState, agent.EventRecording, agent.EventMuted, agent.EventIdle,
+		agent.EventAnsweredBy, agent.EventError:
 	}
 	return "state"
 }
@@ -223,7 +227,7 @@ func eventID(e agent.Event) string {
 
 // streamTopics are what a stream may be narrowed to.
 func streamTopics() []string {
-	return []string{"transcript", "response", "state", "timing", "connection"}
+	return []string{"transcript", "response", "model", "state", "timing", "connection"}
 }
 
 // parseTopics reads the query of a stream.

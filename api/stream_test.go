@@ -362,3 +362,21 @@ func ExampleConfig_Validate() {
 	fmt.Println(c.Validate())
 	// Output: api: listen: "0.0.0.0:8080" is open to others and there is no login: whoever reaches it could place calls; set keys (or tokens), or listen on 127.0.0.1
 }
+
+func TestTopicsOfTypes(t *testing.T) {
+	for want, types := range map[string][]agent.EventType{
+		"transcript": {agent.EventTranscript, agent.EventUserStopped, agent.EventStopTimeout},
+		"response":   {agent.EventAgentText, agent.EventAgentStarted, agent.EventAgentStopped},
+		"model": {
+			agent.EventInference, agent.EventCompletion, agent.EventThought, agent.EventToolCall, agent.EventToolResult,
+			agent.EventSummary, agent.EventRetrieval,
+		},
+		"state": {agent.EventUserStarted, agent.EventMuted, agent.EventIdle, agent.EventAnsweredBy, agent.EventState, agent.EventError},
+	} {
+		for _, e := range types {
+			if got := topics(e); got != want {
+				t.Errorf("%s is in %s, want %s", e, got, want)
+			}
+		}
+	}
+}
