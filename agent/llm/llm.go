@@ -227,6 +227,19 @@ type Heard struct {
 	// Own says that the words were the gateway's (a greeting, a prompt, a notice), not
 	// the model's.
 	Own bool
+	// Withdrawn says that the caller's turn was not over when the model was asked, or
+	// that a noise cut the reply off: the words of the turn come again, at the beginning
+	// of the next Turn.
+	Withdrawn bool
+}
+
+// Versioned is what a Model may be as well: one whose replies can be begun before the
+// caller's turn is over. Safe for concurrent use.
+type Versioned interface {
+	// Version changes when what replies are made of has changed other than by the
+	// reply under way: the messages of the conversation, the tools. A reply that was
+	// begun early is heard only if it has not.
+	Version() uint64
 }
 
 // End says how a conversation ended.

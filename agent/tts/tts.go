@@ -19,6 +19,13 @@ type Voice interface {
 	Speak(ctx context.Context, text string, out func(Chunk) error) error
 }
 
+// Styled is what a Voice may be as well: it can be told how to speak.
+type Styled interface {
+	// SpeakStyled is Speak in a style: a word such as "warm" or "whisper", in lower
+	// case. A style that the voice does not know is left out.
+	SpeakStyled(ctx context.Context, text, style string, out func(Chunk) error) error
+}
+
 // Chunk is a stretch of speech.
 type Chunk struct {
 	// PCM is mono at Voice.Rate. The receiver does not keep it.
