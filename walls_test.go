@@ -39,7 +39,7 @@ var walls = map[string][]string{
 	"agent/stt/failover": {"agent/stt", "media/resample"},
 	"agent/tts/failover": {"agent/tts", "media/resample"},
 	"agent/llm":          {"agent/chat"},
-	"agent/llm/*":        {"agent/llm", "agent/chat"},
+	"agent/llm/*":        {"agent/llm", "agent/chat", "agent/internal/wire", "agent/llm/internal/answer"},
 	"agent/llm/runtime":  {"agent/llm", "agent/chat", "agent/tool", "agent/retrieval"},
 	"agent/retrieval/*":  {"agent/retrieval"},
 	"agent/record":       {"agent", "agent/session"},

@@ -118,3 +118,16 @@ func readAll(t *testing.T, stream string) string {
 	})
 	return text.String()
 }
+
+// What the events of a stream mean never panics, and words come out as valid text.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"data: {\"delta\": \"It's 22 degrees \"}\n\ndata: {\"delta\": \"[warm] and sunny.\"}\n\ndata: [DONE]\n\n",
+		"\ufeffevent: error\r\ndata: x\r\rid: 1\n: c\n\r\ndata", "data:\n\n\n\xff\xfe:\r", "data: {\ndata: }\n\n",
+		"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", "data: {\"error\":{\"message\":\"m\"}}\n\n",
+		"data: {\"actions\":[\"hangup\",{\"type\":\"transfer\",\"to\":\"1\"}]}\n\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) { readAll(t, text) })
+}

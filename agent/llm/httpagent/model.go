@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/agent/internal/wire"
 	"parley/agent/llm"
 )
 
@@ -207,7 +208,7 @@ func (m *Model) notify(ctx context.Context, r *request) {
 	if err != nil {
 		return
 	}
-	drain(resp.Body)
+	wire.Drain(resp.Body)
 }
 
 // request is the part of a request that all types have.

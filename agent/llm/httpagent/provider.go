@@ -3,12 +3,11 @@ package httpagent
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
-	"time"
 
+	"parley/agent/internal/wire"
 	"parley/agent/llm"
 )
 
@@ -32,7 +31,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	transport := cfg.Transport
 	if transport == nil {
-		transport = pool()
+		transport = wire.Pool()
 	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -41,37 +40,9 @@ func New(cfg Config) (*Provider, error) {
 	u.RawQuery, u.Fragment = "", "" // a query may hold a secret
 	return &Provider{
 		cfg:    cfg,
-		client: &http.Client{Transport: transport, CheckRedirect: redirect},
+		client: &http.Client{Transport: transport, CheckRedirect: wire.Redirect(identityHeader)},
 		agent:  u.String(),
 	}, nil
-}
-
-// pool keeps as many connections as there may be calls: each of them speaks to the
-// same host, for which net/http would keep two.
-func pool() *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           1024,
-		MaxIdleConnsPerHost:    1024,
-		IdleConnTimeout:        90 * time.Second,
-		TLSHandshakeTimeout:    5 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // a compressor holds words back until it has a block of them
-	}
-}
-
-const redirects = 5
-
-// redirect follows only what keeps method and body, and not from https to http.
-func redirect(next *http.Request, via []*http.Request) error {
-	code := next.Response.StatusCode
-	if code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect ||
-		len(via) > redirects || via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // Stats counts what a Provider met that failed no turn.

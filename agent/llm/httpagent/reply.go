@@ -10,8 +10,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
+	"parley/agent/internal/wire"
 	"parley/agent/llm"
 )
 
@@ -107,9 +107,9 @@ func readText(body io.Reader, s *sink) error {
 		have := buf[:kept+n]
 		whole := len(have)
 		if err == nil {
-			whole = wholeRunes(have)
+			whole = llm.WholeRunes(have)
 		}
-		text := valid(string(have[:whole]))
+		text := llm.ValidText(string(have[:whole]))
 		if first && text != "" {
 			text, first = strings.TrimPrefix(text, "\ufeff"), false
 		}
@@ -126,20 +126,6 @@ func readText(body io.Reader, s *sink) error {
 	}
 }
 
-// wholeRunes is how many bytes of b do not belong to a rune that is yet to be
-// completed.
-func wholeRunes(b []byte) int {
-	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
-		if i := len(b) - back; utf8.RuneStart(b[i]) {
-			if utf8.FullRune(b[i:]) {
-				return len(b)
-			}
-			return i
-		}
-	}
-	return len(b)
-}
-
 // readJSON takes a reply that is one JSON object.
 func readJSON(body io.Reader, s *sink) error {
 	data, err := io.ReadAll(io.LimitReader(body, maxReply+1))
@@ -150,9 +136,9 @@ func readJSON(body io.Reader, s *sink) error {
 		return &agentError{what: "the JSON reply is larger than 1 MiB"}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	o, ok := object(valid(string(data)))
+	o, ok := object(llm.ValidText(string(data)))
 	if !ok {
-		return &agentError{"the JSON reply is not one object such as {\"text\": \"…\"}, with nothing after it", string(data[:min(len(data), 4*errorBytes)])}
+		return &agentError{"the JSON reply is not one object such as {\"text\": \"…\"}, with nothing after it", string(data[:min(len(data), 4*wire.ErrorBytes)])}
 	}
 	if err := o.failure(); err != nil {
 		return err
@@ -166,42 +152,25 @@ func readJSON(body io.Reader, s *sink) error {
 
 // readEvents gives the words of a stream of events.
 func readEvents(body io.Reader, s *sink) error {
-	stream := eventStream{bounds: maxReply}
-	give := func(e event) error { return s.event(e) }
-	var buf [4 << 10]byte
-	size := 0
-	for {
-		n, err := body.Read(buf[:])
-		if size += n; size > maxStream {
-			return &agentError{what: "the stream is larger than 16 MiB"}
-		}
-		gave := stream.Write(buf[:n], give)
-		if gave == nil && errors.Is(err, io.EOF) {
-			gave = stream.Close(give)
-		}
-		switch {
-		case errors.Is(gave, errDone), gave == nil && errors.Is(err, io.EOF):
-			return nil
-		case gave != nil:
-			return gave
-		case err != nil:
-			return err
-		}
+	err := wire.Events(body, maxReply, maxStream, s.event)
+	if errors.Is(err, errDone) {
+		return nil
 	}
+	return err
 }
 
 // errDone is the agent's "[DONE]".
 var errDone = errors.New("done")
 
 // event takes one event.
-func (s *sink) event(e event) error {
-	data := e.data()
-	if e.name == "error" {
+func (s *sink) event(e wire.Event) error {
+	data := e.Data()
+	if e.Name == "error" {
 		return &agentError{"the agent reported an error", data}
 	}
-	if _, ok := object(data); !ok && len(e.lines) > 1 && severalPayloads(e.lines) {
+	if _, ok := object(data); !ok && len(e.Lines) > 1 && severalPayloads(e.Lines) {
 		// Agents that end each line with one newline, not with a blank line.
-		for _, line := range e.lines {
+		for _, line := range e.Lines {
 			if err := s.payload(line); err != nil {
 				return err
 			}
@@ -292,19 +261,8 @@ func (o fields) openAI() (string, bool) {
 
 // failure is the error that an object reports.
 func (o fields) failure() error {
-	raw := bytes.TrimSpace(o["error"])
-	switch string(raw) {
-	case "", "null", "false", `""`:
-		return nil
+	if said := wire.FailureText(o["error"]); said != "" {
+		return &agentError{"the agent reported an error", said}
 	}
-	said := string(raw)
-	var message struct {
-		Message string `json:"message"`
-	}
-	if text, ok := o.text("error"); ok {
-		said = text
-	} else if json.Unmarshal(raw, &message) == nil && message.Message != "" {
-		said = message.Message
-	}
-	return &agentError{"the agent reported an error", said}
+	return nil
 }
