@@ -60,6 +60,7 @@ func full() *Metrics {
 				Recording:     call.RecordingStats{Files: 8, Failed: 1, DroppedBlocks: 6, Active: 2},
 			}
 		},
+		Sessions: func() Sessions { return Sessions{Waiting: 2, Written: 40, Retried: 3, Lost: 1, Forgotten: 5} },
 		Trunks: func() []Trunk {
 			return []Trunk{{Name: "carrier", State: TrunkRegistered, Failures: 2}, {Name: "pbx-1", State: TrunkFailed, Failures: 7}}
 		},
@@ -107,6 +108,11 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		`parley_calls_active 3`,
 		`parley_calls_limit 500`,
 		`parley_ready 0`,
+		`parley_session_events_waiting 2`,
+		`parley_session_events_total{result="written"} 40`,
+		`parley_session_events_total{result="lost"} 1`,
+		`parley_session_events_total{result="forgotten"} 5`,
+		`parley_session_write_retries_total 3`,
 		`parley_trunk_registered{trunk="carrier"} 1`,
 		`parley_trunk_registered{trunk="pbx-1"} 0`,
 		`parley_trunk_registration_failures_total{trunk="pbx-1"} 7`,

@@ -26,6 +26,18 @@ type Sources struct {
 	TrunkLoads func() []call.TrunkLoad
 	// Sound are the gateway's own delays and its recordings.
 	Sound func() call.SoundStats
+	// Sessions are the figures of what keeps conversations on record.
+	Sessions func() Sessions
+}
+
+// Sessions are the figures of what keeps conversations on record.
+type Sessions struct {
+	// Waiting is how many events wait to be written now.
+	Waiting int
+	// Written, Retried, Lost and Forgotten count events that are in the store, attempts
+	// that failed and were made again, events that were given up, and those of
+	// conversations that were removed meanwhile.
+	Written, Retried, Lost, Forgotten uint64
 }
 
 // Wheel are the figures of what moves the packets.
@@ -107,6 +119,10 @@ func newSourceCollector(src Sources) *sourceCollector {
 		{"recordings_total", "Recordings begun.", nil},
 		{"recording_failures_total", "Recordings that an error ended early.", nil},
 		{"recording_dropped_packets_total", "Packets that are silence in their recording because the disk was slow.", nil},
+
+		{"session_events_waiting", "Events of conversations that wait to be written.", nil},
+		{"session_events_total", "Events of conversations, by what became of them.", []string{"result"}},
+		{"session_write_retries_total", "Attempts to write an event that failed and were made again.", nil},
 	} {
 		c.descs[d.name] = prometheus.NewDesc(namespace+"_"+d.name, d.help, d.label, nil)
 	}
@@ -154,6 +170,14 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.src.Sound != nil {
 		c.sound(ch, c.src.Sound())
+	}
+	if c.src.Sessions != nil {
+		s := c.src.Sessions()
+		c.gauge(ch, "session_events_waiting", s.Waiting)
+		c.count(ch, "session_events_total", s.Written, "written")
+		c.count(ch, "session_events_total", s.Lost, "lost")
+		c.count(ch, "session_events_total", s.Forgotten, "forgotten")
+		c.count(ch, "session_write_retries_total", s.Retried)
 	}
 }
 

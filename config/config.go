@@ -37,6 +37,7 @@ type Config struct {
 	// Agents are the other agents, by name.
 	Agents    map[string]*Assistant
 	API       API
+	Sessions  Sessions
 	Recording call.RecordingConfig
 	Log       Log
 
@@ -173,6 +174,7 @@ func Default() Config {
 		VAD:       VAD{Kind: "auto", EnergyConfig: vad.DefaultEnergyConfig(8000)},
 		Assistant: defaultAssistant(),
 		API:       API{Config: api.DefaultConfig()},
+		Sessions:  defaultSessions(),
 		Recording: call.DefaultRecordingConfig(),
 		Log:       Log{Format: "auto", Level: "info"},
 	}

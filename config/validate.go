@@ -45,6 +45,7 @@ func (l *loader) validate() {
 	l.room("vad", c.VAD.Validate())
 	l.room("recording", c.Recording.Validate())
 	l.validateAPI()
+	l.validateSessions()
 	l.codecs("call.codecs", c.Call.Codecs, Codecs)
 	l.choice("vad.kind", c.VAD.Kind, Detectors)
 	l.choice("log.format", c.Log.Format, Formats)

@@ -95,7 +95,7 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	}
 	t := &tape{
 		o: o, call: c, rec: rec, app: app, user: app + "\x00" + user, known: known,
-		began: o.cfg.Now(), forward: c.Emit, delta: map[string]any{},
+		began: o.cfg.Now(), forward: c.Emit, delta: map[string]any{}, tools: map[string]string{},
 	}
 	c.Memory, c.Emit = memory{t}, t.emit
 	inner, err := o.Opener.Open(ctx, c)

@@ -204,7 +204,7 @@ func TestAConversationBecomesEventsInOrder(t *testing.T) {
 			c.Emit(agent.Event{Type: agent.EventUserStopped, Text: "where is my parcel", Confidence: 0.75})
 			c.Memory.Set("user:asked", "parcel")
 			c.Emit(agent.Event{Type: agent.EventToolCall, ID: "1", Reason: "find", Text: `{"order":7}`})
-			c.Emit(agent.Event{Type: agent.EventToolResult, ID: "1", Reason: "find", Text: `"on its way"`})
+			c.Emit(agent.Event{Type: agent.EventToolResult, ID: "1", Text: `"on its way"`})
 			c.Emit(agent.Event{Type: agent.EventAgentStarted})
 			c.Emit(agent.Event{Type: agent.EventAgentStopped, Text: "It is on its way to you.", Heard: "It is on", Interrupted: true, Position: 2500 * time.Millisecond})
 			c.Emit(agent.Event{Type: agent.EventUserStarted})
@@ -215,7 +215,10 @@ func TestAConversationBecomesEventsInOrder(t *testing.T) {
 			c.Emit(agent.Event{Type: agent.EventDigit, Text: "2"})
 			c.Emit(agent.Event{Type: agent.EventUserStopped, Text: "42", Reason: "digits"})
 			c.Emit(agent.Event{Type: agent.EventUserStopped, Reason: "digits"}) // secret ones
-			c.Emit(agent.Event{Type: agent.EventSummary, Text: "A parcel."})
+			c.Emit(agent.Event{Type: agent.EventSummary, Reason: "requested"})
+			c.Emit(agent.Event{Type: agent.EventSummary, Reason: "applied", Text: "A parcel."})
+			c.Emit(agent.Event{Type: agent.EventUserStopped, Text: "mumble", Reason: "misheard"})
+			c.Emit(agent.Event{Type: agent.EventUserStopped, Reason: "call ended"})
 			return nil
 		}}
 		hold(t, r.opener(f), r.call("12025550143"))
@@ -232,7 +235,8 @@ func TestAConversationBecomesEventsInOrder(t *testing.T) {
 			`turn-3 user user{"text":"42"} {"digits":true}`,
 			`turn-4 user {"digits":true,"secret":true}`,
 			`turn-4 desk {"summary":"A parcel."}`,
-			`turn-4 desk {"ended":"agent hung up"} user:calls=1`,
+			`turn-5 user user{"text":"mumble"} {"misheard":true}`,
+			`turn-5 desk {"ended":"agent hung up"} user:calls=1`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +26,10 @@ const (
 	// MetaDigits says that a turn was keyed in; MetaSecret that its digits are left out.
 	MetaDigits = "digits"
 	MetaSecret = "secret"
-	// MetaGarbled says that the caller spoke and was not understood.
-	MetaGarbled = "garbled"
+	// MetaGarbled says that the caller spoke and was not understood, MetaMisheard that
+	// the words are too uncertain to be answered.
+	MetaGarbled  = "garbled"
+	MetaMisheard = "misheard"
 	// MetaConfidence is the recogniser's, 0 to 1.
 	MetaConfidence = "confidence"
 	// MetaSummary is the summary that took the place of earlier turns in the model's
@@ -45,6 +48,8 @@ const (
 	maxKeys = 64
 	// maxFaults is how many failures of one call are recorded.
 	maxFaults = 50
+	// maxTools is how many tool calls may be without an answer and still be told apart.
+	maxTools = 256
 	// endPatience is how long the end waits for a store that has yet to tell what is
 	// known of the user.
 	endPatience = time.Second
@@ -69,12 +74,13 @@ type tape struct {
 	size    int            // of delta, roughly, in bytes
 	refused bool           // a value was not kept, and that was logged
 	turn    int
-	from    time.Duration // where on the timeline the reply under way began
-	stopped time.Duration // where the last reply ended
-	sounded bool          // the reply under way has begun
-	turns   bool          // the agent says when turns begin
-	keys    string        // keyed in, of an agent that does not
-	keyed   time.Time     // when the last of them was
+	from    time.Duration     // where on the timeline the reply under way began
+	stopped time.Duration     // where the last reply ended
+	sounded bool              // the reply under way has begun
+	turns   bool              // the agent says when turns begin
+	keys    string            // keyed in, of an agent that does not
+	keyed   time.Time         // when the last of them was
+	tools   map[string]string // names of tools that were called, by the calls' ids
 	faults  int
 	ended   bool
 }
@@ -105,18 +111,26 @@ func (t *tape) emit(e agent.Event) {
 	case agent.EventAgentStopped:
 		t.agentStopped(e)
 	case agent.EventToolCall:
+		if e.ID != "" && len(t.tools) < maxTools {
+			t.tools[e.ID] = e.Reason
+		}
 		ev := t.event(t.app, e.At)
 		ev.Content = &session.Content{Role: "model", Parts: []*session.Part{
 			{FunctionCall: &session.FunctionCall{ID: e.ID, Name: e.Reason, Args: object(e.Text)}},
 		}}
 		t.append(ev)
 	case agent.EventToolResult:
+		name := cmp.Or(e.Reason, t.tools[e.ID])
+		delete(t.tools, e.ID)
 		ev := t.event(t.app, e.At)
 		ev.Content = &session.Content{Role: "user", Parts: []*session.Part{
-			{FunctionResponse: &session.FunctionResponse{ID: e.ID, Name: e.Reason, Response: object(e.Text)}},
+			{FunctionResponse: &session.FunctionResponse{ID: e.ID, Name: name, Response: object(e.Text)}},
 		}}
 		t.append(ev)
 	case agent.EventSummary:
+		if e.Reason != "" && e.Reason != "applied" {
+			return
+		}
 		ev := t.event(t.app, e.At)
 		ev.CustomMetadata = map[string]any{MetaSummary: e.Text}
 		t.append(ev)
@@ -131,7 +145,7 @@ func (t *tape) emit(e agent.Event) {
 
 // userStopped records what the caller said, or keyed in. A noise is no turn.
 func (t *tape) userStopped(e agent.Event) {
-	if e.Reason == "noise" || e.Text == "" && e.Reason == "" {
+	if e.Reason == "noise" || e.Text == "" && e.Reason != "garbled" && e.Reason != "digits" {
 		return
 	}
 	t.turn++
@@ -140,6 +154,8 @@ func (t *tape) userStopped(e agent.Event) {
 	switch e.Reason {
 	case "garbled":
 		meta[MetaGarbled] = true
+	case "misheard":
+		meta[MetaMisheard] = true
 	case "digits":
 		meta[MetaDigits] = true
 		if e.Text == "" {

@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -20,8 +23,9 @@ import (
 // checkCmd says all that is wrong with a configuration.
 type checkCmd struct {
 	configFlag
-	Ports bool `help:"Also try whether the addresses and ports can be bound."`
-	Agent bool `help:"Also try whether the agent's URL can be reached."`
+	Ports    bool `help:"Also try whether the addresses and ports can be bound."`
+	Agent    bool `help:"Also try whether the agent's URL can be reached."`
+	Sessions bool `help:"Also try whether the database of sessions can be opened."`
 }
 
 // Run prints every mistake on a line of its own, or "ok".
@@ -41,6 +45,11 @@ func (c checkCmd) Run(s *stage) error {
 		}
 	}
 	note(cfg.CheckFiles())
+	note(checkFolders(cfg))
+	note(checkStore(cfg))
+	if c.Sessions {
+		note(checkDatabase(s.ctx, cfg))
+	}
 	parts, err := plug(cfg, zap.NewNop())
 	if err != nil {
 		note(err)
@@ -75,6 +84,35 @@ func (c checkCmd) Run(s *stage) error {
 		fmt.Fprintln(s.out, err)
 	}
 	return errReported
+}
+
+// checkFolders says which folders that the server writes to it could not.
+func checkFolders(cfg *config.Config) error {
+	var errs []error
+	if dir := cfg.Call.EventsDir; dir != "" {
+		errs = append(errs, cfg.Complain("call", wrapped("events_dir", writable(dir))))
+	}
+	if dir := recordingDir(cfg); dir != "" {
+		errs = append(errs, cfg.Complain("recording", wrapped("dir", writable(dir))))
+	}
+	return errors.Join(errs...)
+}
+
+// writable says why no file can be made in a folder, which is made when it is not there:
+// so will be what is above it.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("%s is no folder", dir)
+		case err == nil:
+			return creatable(dir)
+		case !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir):
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // checkPorts binds all that the server would, and lets go again.

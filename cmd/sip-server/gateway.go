@@ -54,6 +54,9 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 		return nil, err
 	}
 	g.undo = append(g.undo, g.parts.close)
+	if err := g.parts.keepSessions(context.Background(), log); err != nil {
+		return nil, err
+	}
 
 	media, err := cfg.RTPConfig()
 	if err != nil {
@@ -182,9 +185,11 @@ func (g *gateway) close() {
 }
 
 // complain logs an error of a part that is being closed.
-func (g *gateway) complain(part string, err error) {
+func (g *gateway) complain(part string, err error) { complainTo(g.log, part, err) }
+
+func complainTo(log *zap.Logger, part string, err error) {
 	if err != nil {
-		g.log.Warn("closing "+part, zap.Error(err))
+		log.Warn("closing "+part, zap.Error(err))
 	}
 }
 
@@ -235,6 +240,7 @@ func (g *gateway) sources() api.Sources {
 		Trunks:     g.trunks,
 		TrunkLoads: func() []call.TrunkLoad { return g.calls.TrunkLoads() },
 		Sound:      func() call.SoundStats { return g.calls.SoundStats() },
+		Sessions:   g.parts.sessionStats,
 	}
 }
 

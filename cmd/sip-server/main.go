@@ -20,6 +20,8 @@ type commands struct {
 	Serve     serveCmd     `cmd:"" help:"Answer calls until SIGTERM or SIGINT."`
 	Check     checkCmd     `cmd:"" help:"Say all that is wrong with a configuration."`
 	RouteTest routeTestCmd `cmd:"" name:"route-test" help:"Say what would become of a call, and why."`
+	Sessions  sessionsCmd  `cmd:"" help:"Look at conversations on record."`
+	Forget    forgetCmd    `cmd:"" help:"Remove all that is kept of a caller."`
 	Demo      demoCmd      `cmd:"" help:"Place a real call over loopback and show it."`
 	Version   versionCmd   `cmd:"" help:"Say which build this is."`
 }

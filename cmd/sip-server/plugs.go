@@ -13,6 +13,7 @@ import (
 	"parley/agent/llm"
 	"parley/agent/llm/httpagent"
 	"parley/agent/llm/script"
+	"parley/agent/session"
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
 	"parley/agent/tts/flite"
@@ -27,8 +28,8 @@ import (
 	"parley/media/wav"
 )
 
-// plugs are the concrete parts that a configuration names. This file is the only
-// one that knows them.
+// plugs are the concrete parts that a configuration names. The files plugs*.go are the
+// only ones that know them.
 type plugs struct {
 	cfg     *config.Config
 	codecs  []media.Codec
@@ -40,6 +41,8 @@ type plugs struct {
 	notes   []string    // what is missing, with the remedy
 	unheard []error     // words of scripts that the recogniser does not know
 	undo    []func()
+
+	recorder *session.Recorder // nil: nothing is recorded
 
 	// What agents share whose settings are alike.
 	recognizers map[pocketsphinx.Config]*pocketsphinx.Recognizer

@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +13,12 @@ import (
 // script is a script that was checked. It does not change.
 type script struct {
 	start   *node
-	callers int
 	digits  numerals
 	yes, no option
 	nodes   []*node
 	said    []spoken
+	// remembered are the facts that are kept for the caller's next call.
+	remembered map[string]bool
 }
 
 // node is a state.
@@ -26,11 +28,13 @@ type node struct {
 	back    []text // instead of say, for a caller who called before
 	options []option
 	collect *number
-	next    *node
-	action  *llm.Action
-	retries [][]text
-	silent  []text
-	lost    *node
+	// remember is kept once the state's words were said.
+	remember []kept
+	next     *node
+	action   *llm.Action
+	retries  [][]text
+	silent   []text
+	lost     *node
 
 	expect, confirm llm.Expect
 }
@@ -57,8 +61,7 @@ const (
 	again = "@again"
 	back  = "@back"
 
-	maxDigits      = 32
-	defaultCallers = 10000
+	maxDigits = 32
 )
 
 // checker turns a file into a script and notes what is wrong.
@@ -96,11 +99,9 @@ func (c *checker) place(f file, path string) (line int, shown string) {
 
 func (c *checker) check(f file) *script {
 	c.byName = make(map[string]*node)
-	c.script.callers = defaultCallers
+	c.script.remembered = make(map[string]bool)
 	if f.Callers != nil {
-		if c.script.callers = *f.Callers; *f.Callers < 0 {
-			c.wrong(f, "callers", "%d, must not be negative", *f.Callers)
-		}
+		c.wrong(f, "callers", "is no setting any more: how long callers are remembered is up to [sessions] of the configuration")
 	}
 	c.numerals(f)
 	c.names(f)
@@ -148,22 +149,36 @@ func (c *checker) names(f file) {
 		default:
 			c.byName[s.Name] = n
 		}
-		if s.Collect == nil {
-			continue
+		for _, name := range slices.Sorted(maps.Keys(s.Remember)) {
+			if c.fact(f, path+".remember."+name, name) {
+				c.script.remembered[name] = true
+			}
 		}
-		switch as := s.Collect.As; {
-		case !identifier(as):
-			c.wrong(f, path+".collect.as", "%q, must be letters, digits and underscores, beginning with a letter", as)
-		case builtIn[as]:
-			c.wrong(f, path+".collect.as", "%q has a meaning already", as)
-		default:
-			c.facts[as] = true
+		if s.Collect != nil && c.fact(f, path+".collect.as", s.Collect.As) && s.Collect.Remember {
+			c.script.remembered[s.Collect.As] = true
 		}
 	}
 	if len(f.States) == 0 {
 		c.wrong(f, "", "there is no [[state]]")
 	}
 }
+
+// fact learns that there is a fact of that name.
+func (c *checker) fact(f file, path, name string) bool {
+	switch {
+	case !identifier(name):
+		c.wrong(f, path, "%q, must be letters, digits and underscores, beginning with a letter", name)
+	case builtIn[name] || reserved[name]:
+		c.wrong(f, path, "%q has a meaning already", name)
+	default:
+		c.facts[name] = true
+		return true
+	}
+	return false
+}
+
+// reserved are names under which whoever records calls keeps something itself.
+var reserved = map[string]bool{"calls": true, "last_call_at": true}
 
 func identifier(s string) bool {
 	for i, r := range s {

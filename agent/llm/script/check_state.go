@@ -2,6 +2,8 @@ package script
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"parley/agent/llm"
@@ -16,6 +18,7 @@ func (c *checker) state(f file, i int, always []option) {
 		c.wrong(f, path+".say", "must say something")
 	}
 	c.exit(f, path, s, n)
+	c.remember(f, path, s, n)
 	if !waits(s) {
 		if s.Else != nil || s.Silent != nil || s.Lost != "" {
 			c.wrong(f, path, "does not wait for the caller, so else, silent and lost have no meaning")
@@ -47,8 +50,11 @@ func (c *checker) exit(f file, path string, s state, n *node) {
 		}
 	case llm.Transfer:
 		n.action = &llm.Action{Kind: kind, To: s.To}
-		if s.To == "" {
+		switch {
+		case s.To == "":
 			c.wrong(f, path+".to", "must say where the caller is transferred to")
+		case !dialable(s.To):
+			c.wrong(f, path+".to", "%q, must be a telephone number or a sip: URI", s.To)
 		}
 	default:
 		c.wrong(f, path+".action", "%q, must be hangup or transfer", s.Action)
@@ -63,6 +69,31 @@ func (c *checker) exit(f file, path string, s state, n *node) {
 		n.next = c.target(f, path+".next", s.Next)
 	case !waits(s) && s.Action != string(llm.Hangup):
 		c.wrong(f, path, "leads nowhere; give it expect, collect, next or action = \"hangup\"")
+	}
+}
+
+// dialable tells a number, however it is written, or a URI. Whether it may be called is
+// up to the trunk.
+func dialable(to string) bool {
+	scheme, rest, ok := strings.Cut(to, ":")
+	if ok {
+		return rest != "" && slices.Contains([]string{"sip", "sips", "tel"}, strings.ToLower(scheme))
+	}
+	return strings.ContainsFunc(to, asciiDigit) && strings.Trim(strings.TrimPrefix(to, "+"), "0123456789*#-.() ") == ""
+}
+
+// remember reads what a state keeps of the caller.
+func (c *checker) remember(f file, path string, s state, n *node) {
+	for _, name := range slices.Sorted(maps.Keys(s.Remember)) {
+		path := path + ".remember." + name
+		written, ok := s.Remember[name].(string)
+		if !ok {
+			c.wrong(f, path, "must be a text, not %v", s.Remember[name])
+			continue
+		}
+		for _, t := range c.texts(f, path, written) {
+			n.remember = append(n.remember, kept{name, t})
+		}
 	}
 }
 

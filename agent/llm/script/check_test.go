@@ -49,12 +49,18 @@ func TestMistakes(t *testing.T) {
 		{"two ways out", head + "[[state]]\nname = \"a\"\nsay = \"Hi\"\nnext = \"a\"\nexpect = [{ say = \"go\", next = \"a\" }]\n", []string{"8: state.a.next: goes on without waiting"}},
 		{"actions", head + "[[state]]\nname = \"a\"\nsay = \"Hi\"\naction = \"transfer\"\nnext = \"b\"\n[[state]]\nname = \"b\"\nsay = \"Hi\"\naction = \"dance\"\nto = \"x\"\nnext = \"c\"\n[[state]]\nname = \"c\"\nsay = \"Hi\"\naction = \"hangup\"\nnext = \"a\"\nsilent = \"x\"\n",
 			[]string{"5: state.a.to: must say where", `13: state.b.action: "dance", must be hangup or transfer`, `14: state.b.to: has a meaning with`, "16: state.c: hangs up, so nothing comes after it", "16: state.c: does not wait for the caller"}},
+		{"transfers", head + "[[state]]\nname = \"a\"\nsay = \"Hi\"\naction = \"transfer\"\nto = \"operator\"\nnext = \"b\"\n[[state]]\nname = \"b\"\nsay = \"Hi\"\naction = \"transfer\"\nto = \"sip:\"\nnext = \"c\"\n" +
+			"[[state]]\nname = \"c\"\nsay = \"Hi\"\naction = \"transfer\"\nto = \"+1 (202) 555-0123\"\nnext = \"d\"\n[[state]]\nname = \"d\"\nsay = \"Hi\"\naction = \"transfer\"\nto = \"sip:desk@example.com\"\nnext = \"e\"\n[[state]]\nname = \"e\"\nsay = \"Hi\"\naction = \"hangup\"\n",
+			[]string{`9: state.a.to: "operator", must be a telephone number or a sip: URI`, `15: state.b.to: "sip:", must be`}},
+		{"remember", head + "[[state]]\nname = \"a\"\nsay = \"Hi {topic}\"\nremember = { topic = \"x {nothing}\", name = \"y\", calls = \"z\", \"a b\" = \"w\", n = 5 }\naction = \"hangup\"\n",
+			[]string{`8: state.a.remember.topic: {nothing} is nothing that is known`, `8: state.a.remember.name: "name" has a meaning already`, `8: state.a.remember.calls: "calls" has a meaning already`,
+				`8: state.a.remember.a b: "a b", must be letters`, `8: state.a.remember.n: must be a text, not 5`}},
 		{"circle", head + "[[state]]\nname = \"a\"\nsay = \"Hi\"\nnext = \"b\"\n[[state]]\nname = \"b\"\nsay = \"Hi\"\nnext = \"a\"\n",
 			[]string{"8: state.a.next: goes round in a circle", "12: state.b.next: goes round"}},
 		{"words and keys", "yes = { say = \"yes\", next = \"a\" }\nno = { key = \"x\" }\n" + head + "[[state]]\nname = \"a\"\nsay = \"Hi\"\nexpect = [{ say = [\"?!\", \"a | b\"], next = \"a\" }, { next = \"a\" }, { say = 5, next = \"a\" }]\n",
 			[]string{"1: yes.next: leads where", `2: no.key: "x", must be one of`, `10: state.a.expect.0.say: "?!" holds no words`, `10: state.a.expect.0.say: "a | b" holds no words`, "10: state.a.expect.1: needs words to say or a key", "10: state.a.expect.2.say: must be a text or a list of texts, not 5"}},
-		{"numbers", "callers = -1\ndigits = [\"null\"]\n" + head + "[[state]]\nname = \"a\"\nsay = [1]\naction = \"hangup\"\n",
-			[]string{"1: callers: -1, must not be negative", "2: digits: must be ten texts", "9: state.a.say: must be a text or a list of texts, not a list with 1"}},
+		{"numbers", "callers = 5\ndigits = [\"null\"]\n" + head + "[[state]]\nname = \"a\"\nsay = [1]\naction = \"hangup\"\n",
+			[]string{"1: callers: is no setting any more", "2: digits: must be ten texts", "9: state.a.say: must be a text or a list of texts, not a list with 1"}},
 		{"else of a wrong kind", "start = \"a\"\nlost = \"a\"\nelse = 1\n[[state]]\nname = \"a\"\nsay = \"Hi\"\nexpect = [{ say = \"go\", next = \"a\" }]\n",
 			[]string{"3: else: must be a text"}},
 	}
@@ -122,6 +128,7 @@ func FuzzScript(f *testing.F) {
 	f.Add(string(receptionist), "hours|#3|#123#|yes|no|1 2 3|goodbye")
 	f.Add(head+"[[state]]\nname = \"a\"\nsay = \"Hi {name}\"\nexpect = [{ say = \"go\", next = \"@back\" }]\n", "go|x|x|")
 	f.Add(head+"[[state]]\nname = \"a\"\nsay = \"{n}\"\ncollect = { as = \"n\", min = 1, max = 2, next = \"a\", confirm=\"{n}?\" }\n", "1|twenty one|no|#1|#2")
+	f.Add(head+"[[state]]\nname = \"a\"\nsay = \"{n} {n.end}\"\nremember = { n = \"{n} {day}\" }\nexpect = [{ say = \"go\", next = \"@again\" }]\n", "go|x|go|")
 	f.Add("a.b.c = [{d = [1, {e = 2}]}]\n[[x.y]]\n[x.y.z]\n[[x.y]]\n", "")
 	f.Fuzz(func(t *testing.T, text, turns string) {
 		s, err := parse("x.toml", []byte(text))
@@ -131,8 +138,10 @@ func FuzzScript(f *testing.F) {
 			}
 			return
 		}
-		p := &Provider{script: s, memory: newMemory(s.callers), now: noonNow}
-		m, err := p.Open(t.Context(), ann)
+		p := &Provider{script: s, now: noonNow}
+		known := (&callers{}).of("+1")
+		known.Set("user:n", "12")
+		m, err := p.Open(t.Context(), llm.Conversation{CallerName: "Ann", Memory: known})
 		if err != nil {
 			t.Fatal(err)
 		}

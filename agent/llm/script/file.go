@@ -16,7 +16,7 @@ import (
 // them whose facts are all known is said.
 type file struct {
 	Start   string   `toml:"start"`   // the state that opens the conversation
-	Callers *int     `toml:"callers"` // how many callers are remembered
+	Callers any      `toml:"callers"` // no setting any more
 	Digits  []string `toml:"digits"`  // ten strings, each the words for a digit
 	Else    any      `toml:"else"`    // what is said, in turn, when the caller is not understood
 	Silent  any      `toml:"silent"`  // what is said when the caller says nothing; absent: the state's say again
@@ -41,12 +41,14 @@ type state struct {
 	WelcomeBack any      `toml:"welcome_back"` // instead of Say, for a caller who called before
 	Expect      []choice `toml:"expect"`
 	Collect     *collect `toml:"collect"`
-	Next        string   `toml:"next"`   // goes on without waiting for the caller
-	Action      string   `toml:"action"` // "hangup" or "transfer"
-	To          string   `toml:"to"`     // of a transfer
-	Else        any      `toml:"else"`
-	Silent      any      `toml:"silent"`
-	Lost        string   `toml:"lost"`
+	// Remember are texts to keep of the caller, by the name of the fact they become.
+	Remember map[string]any `toml:"remember"`
+	Next     string         `toml:"next"`   // goes on without waiting for the caller
+	Action   string         `toml:"action"` // "hangup" or "transfer"
+	To       string         `toml:"to"`     // of a transfer
+	Else     any            `toml:"else"`
+	Silent   any            `toml:"silent"`
+	Lost     string         `toml:"lost"`
 }
 
 // collect asks for a number, by voice or keys.

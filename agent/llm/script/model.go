@@ -14,9 +14,9 @@ import (
 // Model is one conversation by a script.
 type Model struct {
 	provider  *Provider
-	caller    string // resource id
 	returning bool
-	last      time.Time // of the last call of a returning caller
+	last      time.Time  // of the last call of a returning caller
+	memory    llm.Memory // nil: nothing is kept
 
 	mu    sync.Mutex
 	facts map[string]string
@@ -58,10 +58,8 @@ func (m *Model) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) error
 	return m.do(ctx, p, out)
 }
 
-// Close remembers that the caller called.
-func (m *Model) Close(context.Context, llm.End) {
-	m.provider.memory.note(m.caller, func(p *person) { p.last = m.provider.now() })
-}
+// Close has nothing to free: that the caller called is kept by whoever records calls.
+func (m *Model) Close(context.Context, llm.End) {}
 
 func (m *Model) plan() *plan {
 	return &plan{to: m.at, facts: maps.Clone(m.facts)}
@@ -98,11 +96,7 @@ func (m *Model) do(ctx context.Context, p *plan, out func(llm.Chunk) error) erro
 func (m *Model) commit(p *plan) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, n := range m.provider.script.nodes {
-		if k := n.collect; k != nil && k.remember && p.facts[k.as] != m.facts[k.as] {
-			m.provider.memory.note(m.caller, func(known *person) { known.values[k.as] = p.facts[k.as] })
-		}
-	}
+	m.remember(p.facts)
 	m.at, m.facts = p.to, p.facts
 }
 
@@ -118,6 +112,7 @@ func (m *Model) enter(p *plan, n *node) {
 			texts = n.back
 		}
 		m.say(p, texts)
+		m.keep(p, n)
 		if n.action != nil {
 			p.chunks = append(p.chunks, llm.Chunk{Action: n.action})
 		}
@@ -153,6 +148,12 @@ func (m *Model) fact(p *plan, name string) string {
 	value := p.facts[short]
 	if p.to.confirm != "" && p.to.state.collect.as == short {
 		value = p.to.confirm // what the question is about
+	}
+	if strings.Trim(value, "0123456789") != "" { // words
+		if last {
+			return ""
+		}
+		return value
 	}
 	if last {
 		value = value[max(len(value)-4, 0):]

@@ -30,11 +30,10 @@ var receptionist []byte
 // Receptionist returns the script that is built in.
 func Receptionist() []byte { return append([]byte(nil), receptionist...) }
 
-// Provider follows one script in all conversations. It remembers who called, as
-// long as the process lives. It is safe for concurrent use.
+// Provider follows one script in all conversations. What it knows of callers is what
+// llm.Conversation.Memory has of them. It is safe for concurrent use.
 type Provider struct {
 	script *script
-	memory *memory
 	now    func() time.Time
 }
 
@@ -55,25 +54,20 @@ func New(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("script: %w", err)
 	}
-	p := &Provider{script: s, memory: newMemory(s.callers), now: cfg.Now}
+	p := &Provider{script: s, now: cfg.Now}
 	if p.now == nil {
 		p.now = time.Now
 	}
 	return p, nil
 }
 
-// Open makes a conversation. Callers without a resource id are strangers each time.
+// Open makes a conversation.
 func (p *Provider) Open(ctx context.Context, c llm.Conversation) (llm.Model, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("script: %w", err)
 	}
-	m := &Model{provider: p, caller: c.ResourceID, facts: map[string]string{"name": spokenName(c.CallerName)}}
+	m := &Model{provider: p, facts: map[string]string{"name": spokenName(c.CallerName)}}
 	m.at = place{state: p.script.start, back: p.script.start}
-	if known, ok := p.memory.recall(c.ResourceID); ok {
-		m.returning, m.last = true, known.last
-		for name, value := range known.values {
-			m.facts[name] = value
-		}
-	}
+	m.recall(c.Memory)
 	return m, nil
 }
