@@ -44,7 +44,7 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	model, err := o.cfg.LLM.Open(ctx, llm.Conversation{
 		CallID: c.ID, SessionID: c.SessionID, ResourceID: c.Caller.ResourceID,
-		CallerName: c.Caller.Name, Called: c.Called, Direction: c.Direction,
+		CallerName: c.Caller.Name, Called: c.Called, Direction: c.Direction, Memory: c.Memory,
 	})
 	if err != nil {
 		s.end(err)
