@@ -32,6 +32,8 @@ var walls = map[string][]string{
 	"agent/cascade":      {"agent", "agent/live", "agent/turn", "agent/chat", "agent/stt", "agent/tts", "agent/llm", "agent/machine"},
 	"agent/live":         {"agent/tool"},
 	"agent/live/*":       {"agent/live", "agent/tool"},
+	"agent/live/openai":  {"agent/live", "agent/tool", "agent/live/socket", "media/resample"},
+	"agent/live/gemini":  {"agent/live", "agent/tool", "agent/live/socket"},
 	"agent/echo":         {"agent"},
 	"agent/stream":       {"agent", "media/resample"},
 	"agent/stt/*":        {"agent/stt"},

@@ -68,7 +68,7 @@ func (c Config) refused(ctx context.Context, resp *http.Response, err error) err
 	}
 	kind := OfStatus(resp.StatusCode)
 	said := ""
-	if kind != live.ErrAuth { // what it says there often repeats the key
+	if kind != live.ErrAuth && resp.StatusCode >= 400 { // what it says of a key often repeats it
 		said = c.said(resp.Body)
 	}
 	if said != "" {
@@ -146,9 +146,10 @@ func (c Config) Clean(text string) string {
 		}
 		if n > 0 {
 			b.WriteByte(' ')
+			n++
 		}
 		for _, r := range word {
-			if n == maxSaid {
+			if n >= maxSaid {
 				return b.String() + "…"
 			}
 			b.WriteRune(r)

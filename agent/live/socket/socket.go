@@ -39,7 +39,7 @@ type Config struct {
 	// PingEvery is the time between pings, PongWithin how long an answer may take.
 	// 15 s and 40 s. Answers that take 25 s have been seen on healthy connections.
 	PingEvery, PongWithin time.Duration
-	// CloseWithin bounds the closing handshake; 1 s.
+	// CloseWithin bounds the closing handshake; 750 ms.
 	CloseWithin time.Duration
 	// MaxMessage bounds one message of the service, in bytes; 8 MiB.
 	MaxMessage int64
@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 		{&c.WriteTimeout, 10 * time.Second},
 		{&c.PingEvery, 15 * time.Second},
 		{&c.PongWithin, 40 * time.Second},
-		{&c.CloseWithin, time.Second},
+		{&c.CloseWithin, 750 * time.Millisecond},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
@@ -215,6 +215,11 @@ func (s *Socket) read() {
 
 // write sends what is queued.
 func (s *Socket) write() {
+	stall := time.AfterFunc(time.Hour, func() {
+		s.fail(fmt.Errorf("%s: %w: a message did not leave in %s", s.cfg.Name, live.ErrLost, s.cfg.WriteTimeout))
+	})
+	stall.Stop()
+	defer stall.Stop()
 	for {
 		select {
 		case <-s.wake:
@@ -226,14 +231,10 @@ func (s *Socket) write() {
 			if !ok {
 				break
 			}
-			ctx, cancel := context.WithTimeout(s.live, s.cfg.WriteTimeout)
-			err := s.conn.Write(ctx, websocket.MessageText, message)
-			stalled := ctx.Err() != nil
-			cancel()
+			stall.Reset(s.cfg.WriteTimeout)
+			err := s.conn.Write(s.live, websocket.MessageText, message)
+			stall.Stop()
 			if err != nil {
-				if stalled {
-					err = fmt.Errorf("a message did not leave in %s", s.cfg.WriteTimeout)
-				}
 				s.fail(s.cfg.lost(err))
 				return
 			}

@@ -5,8 +5,12 @@ package sockettest
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +35,7 @@ type Server struct {
 	Transport http.RoundTripper
 
 	t       testing.TB
+	stop    chan struct{}
 	mu      sync.Mutex
 	open    int
 	dialled int
@@ -40,13 +45,14 @@ type Server struct {
 func Serve(t testing.TB, script func(*Peer)) *Server {
 	t.Helper()
 	network := &network{conns: make(chan net.Conn), closed: make(chan struct{})}
-	s := &Server{URL: "ws://service.test", t: t}
+	s := &Server{URL: "ws://service.test", t: t, stop: make(chan struct{})}
 	server := &http.Server{Handler: s.handler(script)}
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(network) })
 	transport := &http.Transport{DialContext: network.dial, DisableKeepAlives: true}
 	s.Transport = transport
 	t.Cleanup(func() {
+		close(s.stop)
 		_ = server.Close()
 		transport.CloseIdleConnections()
 		done.Wait()
@@ -57,12 +63,15 @@ func Serve(t testing.TB, script func(*Peer)) *Server {
 // Loopback is Serve on 127.0.0.1.
 func Loopback(t testing.TB, script func(*Peer)) *Server {
 	t.Helper()
-	s := &Server{t: t}
+	s := &Server{t: t, stop: make(chan struct{})}
 	server := httptest.NewServer(s.handler(script))
 	s.URL = "ws" + strings.TrimPrefix(server.URL, "http")
 	transport := &http.Transport{DisableKeepAlives: true}
 	s.Transport = transport
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		close(s.stop)
+		server.Close()
+	})
 	return s
 }
 
@@ -84,7 +93,7 @@ func (s *Server) handler(script func(*Peer)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.dialled++
-		p := &Peer{T: s.t, Request: r, Number: s.dialled, Others: s.open, w: w}
+		p := &Peer{T: s.t, Request: r, Number: s.dialled, Others: s.open, Stop: s.stop, w: w}
 		s.open++
 		s.mu.Unlock()
 		defer func() {
@@ -108,15 +117,12 @@ type Peer struct {
 	Request *http.Request
 	// Number counts the connections from 1, Others is how many were open already.
 	Number, Others int
+	// Stop is closed at the end of the test.
+	Stop <-chan struct{}
 
 	w    http.ResponseWriter
 	conn *websocket.Conn
-	// silent is set when pongs are to wait.
-	pong func(payload []byte) bool
 }
-
-// OnPing is called for each ping; false keeps the answer back. Set it before Accept.
-func (p *Peer) OnPing(f func(payload []byte) bool) { p.pong = f }
 
 // Refuse answers the handshake with an HTTP status and a body.
 func (p *Peer) Refuse(status int, body string) {
@@ -124,11 +130,45 @@ func (p *Peer) Refuse(status int, body string) {
 	_, _ = p.w.Write([]byte(body))
 }
 
+// Redirect answers the handshake by sending the client elsewhere.
+func (p *Peer) Redirect(url string) { http.Redirect(p.w, p.Request, url, http.StatusFound) }
+
+// Raw does the handshake by hand, for scripts that break the protocol below it.
+func (p *Peer) Raw() net.Conn {
+	conn, _, err := http.NewResponseController(p.w).Hijack()
+	if err != nil {
+		p.Fail("hijacking: %v", err)
+	}
+	sum := sha1.Sum([]byte(p.Request.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+		base64.StdEncoding.EncodeToString(sum[:]))
+	if err != nil {
+		p.Fail("the handshake: %v", err)
+	}
+	return conn
+}
+
+// ReadFrame reads one short frame of a connection made by Raw: its kind (RFC 6455,
+// section 5.2) and what it holds.
+func ReadFrame(r io.Reader) (opcode byte, payload []byte, err error) {
+	var head [6]byte // clients mask what they send
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	payload = make([]byte, head[1]&0x7f)
+	if len(payload) > 125 {
+		return 0, nil, errors.New("sockettest: a long frame")
+	}
+	_, err = io.ReadFull(r, payload)
+	for i := range payload {
+		payload[i] ^= head[2+i%4]
+	}
+	return head[0] & 0xf, payload, err
+}
+
 // Accept does the handshake.
 func (p *Peer) Accept() {
-	conn, err := websocket.Accept(p.w, p.Request, &websocket.AcceptOptions{
-		OnPingReceived: func(_ context.Context, payload []byte) bool { return p.pong == nil || p.pong(payload) },
-	})
+	conn, err := websocket.Accept(p.w, p.Request, nil)
 	if err != nil {
 		p.Fail("the handshake: %v", err)
 	}
@@ -154,6 +194,11 @@ func (p *Peer) Send(messages ...string) {
 			p.Fail("sending %.80s: %v", m, err)
 		}
 	}
+}
+
+// TrySend sends a text and says whether it left.
+func (p *Peer) TrySend(message string) bool {
+	return p.conn.Write(context.Background(), websocket.MessageText, []byte(message)) == nil
 }
 
 // SendBinary is Send in a binary message.
@@ -220,6 +265,19 @@ func (p *Peer) Wait() {
 		if _, _, err := p.conn.Read(context.Background()); err != nil {
 			return
 		}
+	}
+}
+
+// Stay takes nothing, for as long as the test lasts.
+func (p *Peer) Stay() { <-p.Stop }
+
+// Sleep is time.Sleep that ends with the test.
+func (p *Peer) Sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.Stop:
 	}
 }
 
