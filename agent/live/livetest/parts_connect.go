@@ -330,4 +330,3 @@ func closeReceiving(r *rig) {
 		}
 	}
 }
-
