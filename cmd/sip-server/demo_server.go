@@ -35,6 +35,8 @@ ports = ""
 events_dir = %[2]q
 [llm]
 provider = "script"
+[sessions]
+backend = "memory"
 [api]
 listen = ""
 [log]

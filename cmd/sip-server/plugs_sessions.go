@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,7 +89,7 @@ func wrapped(key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", key, err)
+	return errors.New(key + ": " + err.Error()) // one error, whatever it joins
 }
 
 // unwritable says that a file can be neither opened nor made where it is to be.

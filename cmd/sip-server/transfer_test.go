@@ -10,6 +10,7 @@ import (
 
 	"parley/agent"
 	"parley/call"
+	"parley/config"
 	"parley/test/phone"
 )
 
@@ -27,13 +28,14 @@ func TestTheReceptionistTransfersASoftphone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const place = `to = "operator"`
+	const place = `say = "I am sorry, nobody has told me yet whom to connect you to."`
 	if !strings.Contains(string(text), place) {
 		t.Fatal("the receptionist transfers to somebody else")
 	}
 	cfg := testConfig(t)
 	cfg.LLM.Provider = "script"
-	cfg.Script.File = write(t, strings.Replace(string(text), place, `to = "sip:operator@`+host.String()+`"`, 1))
+	cfg.Script.File = write(t, strings.Replace(string(text), place, "say = \"One moment please.\"\naction = \"transfer\"\nto = \"sip:operator@"+host.String()+"\"", 1))
+	cfg.Sessions.Backend = config.SessionsMemory
 	cfg.Transfer.AllowHosts = []string{host.Addr().String()}
 	r := launch(t, cfg)
 
@@ -77,7 +79,7 @@ func TestTheReceptionistTransfersASoftphone(t *testing.T) {
 			if e.Type == agent.EventAgentText {
 				said += e.Text + " "
 			}
-			if busy && strings.Contains(said, "nobody picks up") {
+			if busy && strings.Contains(said, "There is no person here") {
 				break
 			}
 		}
