@@ -1,10 +1,17 @@
 package turn
 
+// What ends a keyed-in turn, in Decision.Reason.
+const (
+	ByHash  = "hash"
+	ByGap   = "digit_gap"
+	ByCount = "max_digits"
+)
+
 // digit takes a key. Keys win over speech: a spoken turn that is open when the
 // first key comes becomes the keyed one, and words are not listened for until it
 // is closed.
 func (c *Controller) digit(key byte) {
-	if c.Muted() {
+	if c.muted && c.phase != keying {
 		if len(c.keyed) < MaxKeyed {
 			c.keyed = append(c.keyed, key)
 		}
@@ -14,22 +21,23 @@ func (c *Controller) digit(key byte) {
 		return // after so many digits as were asked for, some press it from habit
 	}
 	switch c.phase {
-	case quiet, candidate:
+	case quiet, candidate, doubt:
 		c.open(ByDigit)
-	case open, waiting:
+	case open, waiting, tentative, unfinished:
 		c.keyed = c.keyed[:0]
+		c.uninfer()
 	}
-	c.phase, c.deadline = keying, c.now.Add(c.cfg.DigitGap)
+	c.phase, c.begun, c.deadline = keying, false, c.now.Add(c.cfg.DigitGap)
 	if key == '#' && len(c.keyed) > 0 {
-		c.closeKeyed()
+		c.closeKeyed(ByHash)
 		return
 	}
 	c.keyed = append(c.keyed, key)
 	if key == '#' {
-		c.closeKeyed()
+		c.closeKeyed(ByHash)
 	} else if len(c.keyed) >= c.maxDigits() {
 		c.swallow = c.now.Add(c.cfg.DigitGap)
-		c.closeKeyed()
+		c.closeKeyed(ByCount)
 	}
 }
 
@@ -43,13 +51,14 @@ func (c *Controller) maxDigits() int {
 	return MaxKeyed
 }
 
-func (c *Controller) closeKeyed() {
+func (c *Controller) closeKeyed(reason string) {
 	last := c.now
 	if gap := c.deadline.Add(-c.cfg.DigitGap); gap.Before(last) {
 		last = gap
 	}
 	c.phase, c.barren = quiet, 0
-	c.say(Decision{Kind: Close, Text: string(c.keyed), Digits: true, LastSound: last})
+	c.stayAwake()
+	c.say(Decision{Kind: Close, Reason: reason, Text: string(c.keyed), Digits: true, LastSound: last, Misheard: c.mishears(false)})
 	c.keyed = c.keyed[:0]
 	c.reply(false)
 }

@@ -2,123 +2,6 @@ package turn
 
 import "time"
 
-// InputKind tells Inputs apart.
-type InputKind uint8
-
-// The kinds of Input.
-const (
-	// Tick: nothing happened but time. Every Step looks at the clock as well.
-	Tick InputKind = iota
-	// VoiceOn: the caller's voice began, Lag before At.
-	VoiceOn
-	// VoiceOff: the caller's voice ended, Lag before At.
-	VoiceOff
-	// Interim is a transcript that later ones replace, in Text.
-	Interim
-	// Final is a final transcript, in Text and Confidence; blank when nothing was
-	// recognised.
-	Final
-	// Digit: the key Digit was pressed.
-	Digit
-	// Expect: the agent expects MaxDigits keys at most; 0: as configured.
-	Expect
-	// ReplyBegan: the agent speaks, or is about to, without having been told to by
-	// a Decision: the greeting.
-	ReplyBegan
-	// ReplyEnded: the last sound of the reply was put on the wire, or it turned
-	// out to have none.
-	ReplyEnded
-	// Hold: the caller hears nothing and is not heard.
-	Hold
-	// Unhold: the hold is over.
-	Unhold
-	// VoiceConfirmed: the detector is sure that the sound of the last VoiceOn is a
-	// voice. Without it a sound becomes one when it has lasted for Config.Confirm.
-	VoiceConfirmed
-)
-
-// Input is something that happened.
-type Input struct {
-	Kind InputKind
-	// At is when it was noticed. A time before that of an earlier Input counts as
-	// the earlier time.
-	At time.Time
-	// Lag is how long before At it truly happened.
-	Lag        time.Duration
-	Text       string
-	Confidence float64
-	Digit      byte
-	MaxDigits  int
-}
-
-// DecisionKind tells Decisions apart.
-type DecisionKind uint8
-
-// The kinds of Decision.
-const (
-	// Begin: tell the recogniser that voice began.
-	Begin DecisionKind = iota + 1
-	// Pause: silence the agent, keeping what it says; it may have to go on.
-	Pause
-	// Resume: the pause was for nothing; go on where it began.
-	Resume
-	// Open: the caller's turn began. Reason says by what.
-	Open
-	// Stop: the caller has cut the agent off; the reply is over, also when nothing
-	// of it was heard yet, and the pause with it. It follows an Open. Reason says
-	// by what, Since when the caller's sound began.
-	Stop
-	// Finalize: ask the recogniser for the final transcript.
-	Finalize
-	// Close: the caller's turn is over; reply to Text. With Garbled, no word was
-	// understood.
-	Close
-	// GoOn: the turn held no word, and it had cut a reply off: say the rest of that
-	// reply, or ask for it again.
-	GoOn
-	// Discard: the turn was a noise; nothing is to be done.
-	Discard
-	// Idle: nobody says anything; the agent shall. Attempt counts from 1.
-	Idle
-	// Goodbye: nobody has said anything for too long; the agent shall end the call.
-	Goodbye
-)
-
-// After Close, GoOn, Idle and Goodbye a reply counts as begun until ReplyEnded or
-// Stop.
-
-// What opens a turn, in Decision.Reason.
-const (
-	ByVoice      = "voice"      // it lasted for Config.Confirm
-	ByWords      = "words"      // Config.ConfirmWords of an interim transcript, over the agent
-	ByTranscript = "transcript" // words without voice
-	ByDigit      = "digit"
-)
-
-// Decision is something to be done, at once and in order.
-type Decision struct {
-	Kind       DecisionKind
-	Reason     string
-	Since      time.Time
-	Text       string
-	Confidence float64
-	// Digits says that Text was keyed in.
-	Digits  bool
-	Garbled bool
-	// LastSound is when the caller's last sound, or key, of a closed turn was.
-	LastSound time.Time
-	Attempt   int
-}
-
-// String is the name of the kind, for tests and logs.
-func (k DecisionKind) String() string {
-	names := [...]string{"", "begin", "pause", "resume", "open", "stop", "finalize", "close", "go on", "discard", "idle", "goodbye"}
-	if int(k) >= len(names) {
-		return "unknown"
-	}
-	return names[k]
-}
-
 // Step takes an event and says what is to be done now. The slice is valid until
 // the next Step.
 func (c *Controller) Step(in Input) []Decision {
@@ -135,40 +18,87 @@ func (c *Controller) Step(in Input) []Decision {
 	case VoiceConfirmed:
 		c.voiceConfirmed()
 	case Interim:
-		c.interim(in.Text)
+		c.interim(in.Text, in.Asked)
 	case Final:
-		c.final(in.Text, in.Confidence)
+		c.final(in.Text, in.Confidence, in.Asked)
 	case Digit:
 		c.digit(in.Digit)
+	default:
+		c.other(in)
+	}
+	c.expire()
+	c.tellMute()
+	c.expire()
+	return c.out
+}
+
+// other takes what does not come from the caller.
+func (c *Controller) other(in Input) {
+	switch in.Kind {
 	case Expect:
 		c.expected = in.MaxDigits
 	case ReplyBegan:
 		c.reply(false)
 	case ReplyEnded:
 		c.replyEnded()
+	case ReplyHeard:
+		c.audible = c.replying
+	case ReplyWords:
+		c.speaks(in.Text)
+	case Sound:
+		c.audio, c.lastAudio = true, c.now
 	case Hold:
 		c.hold()
 	case Unhold:
 		c.held = false
 		c.quietSince = c.now
+	case ToolsBegan:
+		c.tools++
+	case ToolsEnded:
+		c.tools = max(0, c.tools-1)
+		c.quietSince = c.now
+	case ExternalStart:
+		c.externalStart()
+	case ExternalStop:
+		c.externalStop()
+	case ExternalEager:
+		c.eager()
+	case Verdict:
+		c.judged(in.Question, in.Probability)
+	case Complete, Incomplete:
+		c.complete(in.Kind == Complete, in.Wait)
 	}
-	c.expire()
-	return c.out
 }
 
 // Due is when Step wants to be called again, with a Tick if nothing else happens.
 func (c *Controller) Due() (time.Time, bool) {
+	due, ok := c.phaseDue()
+	if c.listening() {
+		if limit := c.lastAudio.Add(c.cfg.NoAudio); !ok || limit.Before(due) {
+			return limit, true
+		}
+	}
+	return due, ok
+}
+
+// listening says whether a voice is on whose sound may stop to come.
+func (c *Controller) listening() bool { return c.voice && c.audio && c.cfg.NoAudio > 0 }
+
+func (c *Controller) phaseDue() (time.Time, bool) {
 	switch c.phase {
-	case candidate, waiting, keying:
+	case candidate, doubt, waiting, tentative, unfinished, keying:
 		return c.deadline, true
 	case open:
-		limit := c.openedAt.Add(c.cfg.MaxTurn)
-		if !c.voice && c.deadline.Before(limit) {
-			return c.deadline, true
+		due := c.openedAt.Add(c.cfg.MaxTurn)
+		if !c.voice && c.deadline.Before(due) {
+			due = c.deadline
 		}
-		return limit, true
+		if at, ok := c.eagerAt(); ok && at.Before(due) {
+			due = at
+		}
+		return due, true
 	}
-	if c.cfg.Idle > 0 && !c.replying && !c.held {
+	if c.cfg.Idle > 0 && !c.replying && !c.held && c.tools == 0 {
 		return c.quietSince.Add(c.cfg.Idle), true
 	}
 	return time.Time{}, false
@@ -181,15 +111,30 @@ func (c *Controller) expire() {
 		if !ok || due.After(c.now) {
 			return
 		}
+		if c.listening() && !c.lastAudio.Add(c.cfg.NoAudio).After(c.now) {
+			c.voiceOff(c.now.Sub(c.lastAudio))
+			continue
+		}
 		switch c.phase {
 		case candidate:
-			c.open(ByVoice)
+			c.certain()
+		case doubt:
+			c.standDown(ByNoise)
 		case open:
-			c.endpoint()
+			if at, ok := c.eagerAt(); ok && !at.After(c.now) {
+				c.eager()
+			} else {
+				c.endpoint()
+			}
 		case waiting:
+			c.finish()
+		case tentative:
+			c.because = ByWatchdog
 			c.close()
+		case unfinished:
+			c.goUnfinished()
 		case keying:
-			c.closeKeyed()
+			c.closeKeyed(ByGap)
 		default:
 			c.idle()
 		}

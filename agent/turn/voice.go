@@ -7,27 +7,60 @@ func (c *Controller) voiceOn(lag time.Duration) {
 		return
 	}
 	c.voice, c.voiceSince = true, c.now.Add(-lag)
-	if c.Muted() {
+	if c.now.After(c.lastAudio) {
+		c.lastAudio = c.now
+	}
+	if c.muted {
 		return
 	}
 	switch c.phase {
-	case quiet:
+	case quiet, doubt:
+		c.begin()
 		if c.leaving {
-			c.say(Decision{Kind: Begin})
 			return
 		}
-		c.phase, c.deadline = candidate, c.now.Add(c.cfg.Confirm)
-		c.say(Decision{Kind: Begin})
-		if c.replying {
-			c.paused = true
-			c.say(Decision{Kind: Pause})
+		if _, ok := c.asks(evidence{voice: true}); ok {
+			c.weigh()
 		}
-	case open, waiting:
+	case open, waiting, tentative, unfinished:
 		if !c.forced {
 			c.phase = open
-			c.say(Decision{Kind: Begin})
+			c.verdict = verdict{}
+			c.begin()
 		}
 	}
+}
+
+// weigh makes a candidate of the voice that is on. The agent is silenced at once.
+func (c *Controller) weigh() {
+	if c.phase == quiet {
+		c.voiced = 0
+	}
+	c.phase, c.sure, c.deadline = candidate, false, c.now.Add(c.cfg.Confirm)
+	if c.replying && !c.paused {
+		c.paused, c.silent = true, c.now
+		c.say(Decision{Kind: Pause, Reason: ByVoice, Since: c.voiceSince})
+	}
+}
+
+// voiceConfirmed does what the passing of Config.Confirm would do later.
+func (c *Controller) voiceConfirmed() {
+	if c.voice && c.phase == candidate {
+		c.certain()
+	}
+}
+
+// certain is reached when the candidate is a voice. Over the agent it may be one that
+// only says that it listens, until it is too long for that.
+func (c *Controller) certain() {
+	c.sure = true
+	if c.replying {
+		if limit := c.voiceSince.Add(c.cfg.BackchannelVoice - c.voiced); limit.After(c.now) {
+			c.deadline = limit
+			return
+		}
+	}
+	c.open(ByVoice)
 }
 
 func (c *Controller) voiceOff(lag time.Duration) {
@@ -37,24 +70,23 @@ func (c *Controller) voiceOff(lag time.Duration) {
 	c.stretch(c.now.Add(-lag))
 	switch c.phase {
 	case quiet:
-		if c.leaving {
-			c.say(Decision{Kind: Finalize})
+		if c.begun {
+			c.finalize(ByVoice)
 		}
 	case candidate:
+		if c.sure && c.replying {
+			c.phase, c.deadline = doubt, c.lastSound.Add(c.cfg.FalseTimeout)
+			c.finalize(ByVoice)
+			return
+		}
 		c.phase = quiet
 		// The recogniser was told to begin; what it makes of so little may still be
 		// a word, and then opens the turn.
-		c.say(Decision{Kind: Finalize})
-		c.resume()
+		c.finalize(ByNoise)
+		c.resume(ByNoise)
 	case open:
 		c.endAt()
-	}
-}
-
-// voiceConfirmed does what the passing of Config.Confirm would do later.
-func (c *Controller) voiceConfirmed() {
-	if c.voice && c.phase == candidate {
-		c.open(ByVoice)
+		c.judge()
 	}
 }
 
@@ -68,13 +100,5 @@ func (c *Controller) stretch(end time.Time) {
 	if end.After(c.lastSound) {
 		c.lastSound = end
 	}
-}
-
-// endAt sets when an open turn without voice ends.
-func (c *Controller) endAt() {
-	timeout := c.cfg.SpeechTimeout
-	if c.heard.covers(c.lastSound) && endsSentence(c.heard.text) {
-		timeout = min(timeout, c.cfg.SentenceTimeout)
-	}
-	c.deadline = c.lastSound.Add(timeout)
+	c.voiceEnd = end
 }

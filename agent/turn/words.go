@@ -13,7 +13,9 @@ type transcript struct {
 	confidence float64   // the lowest that was told
 	finalAt    time.Time // when the last final came
 	pending    bool      // an interim came after it
+	tail       string    // the end of that interim
 	interim    bool      // there was an interim at all
+	asked      bool      // the words answer a question
 }
 
 // covers says whether the last final came after the caller's last sound and
@@ -23,7 +25,7 @@ func (t *transcript) covers(lastSound time.Time) bool {
 }
 
 func (t *transcript) add(now time.Time, text string, confidence float64) {
-	t.finalAt, t.pending = now, false
+	t.finalAt, t.pending, t.tail = now, false, ""
 	if len(t.text)+len(text) >= MaxText {
 		return
 	}
@@ -36,44 +38,57 @@ func (t *transcript) add(now time.Time, text string, confidence float64) {
 	}
 }
 
-func (c *Controller) interim(text string) {
-	if blank(text) || c.Muted() || c.phase == keying {
+func (c *Controller) interim(text string, asked bool) {
+	if blank(text) || c.muted || c.phase == keying {
 		return
 	}
-	if c.phase <= candidate {
-		switch {
-		case !c.replying:
-			c.open(ByTranscript)
-		case c.cfg.ConfirmWords > 0 && countWords(text) >= c.cfg.ConfirmWords:
-			c.open(ByWords)
-		default:
+	if c.phase < open {
+		reason, ok := c.opens(text, false, asked)
+		if !ok {
 			return
 		}
+		c.open(reason)
 	}
-	c.heard.pending, c.heard.interim = true, true
+	c.goesOn()
+	c.heard.pending, c.heard.interim, c.heard.tail = true, true, tail(text, maxLook)
+	c.heard.asked = c.heard.asked || asked
+	c.ended = c.ended && !c.voice // it was not the end
 	c.soft()
 }
 
-func (c *Controller) final(text string, confidence float64) {
-	if c.Muted() || c.phase == keying {
+func (c *Controller) final(text string, confidence float64, asked bool) {
+	if c.muted || c.phase == keying {
 		return
 	}
 	if blank(text) {
 		c.heard.pending = false
-		if c.phase == waiting {
-			c.close()
+		switch c.phase {
+		case waiting:
+			c.finish()
+		case doubt:
+			c.standDown(ByNoise)
 		}
 		return
 	}
-	if c.phase <= candidate {
-		c.open(ByTranscript)
+	if c.phase < open {
+		reason, ok := c.opens(text, true, asked)
+		if !ok {
+			return
+		}
+		c.open(reason)
 	}
+	c.goesOn()
 	c.heard.add(c.now, text, confidence)
+	c.heard.asked = c.heard.asked || asked
+	if c.inferred.on && c.inferred.text != c.heard.text {
+		c.uninfer()
+	}
 	if c.phase == waiting {
-		c.close()
+		c.finish()
 		return
 	}
 	c.soft()
+	c.judge()
 }
 
 // soft sets the end of an open turn after words. A caller too soft to be noticed as
@@ -100,16 +115,6 @@ func lastRune(text string) string {
 	return text[len(text)-size:]
 }
 
-// endsSentence says whether text ends with a mark that ends a sentence, in any
-// script (the property Sentence_Terminal), closing quotes and brackets aside.
-func endsSentence(text string) bool {
-	text = strings.TrimRightFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.In(r, unicode.Pe, unicode.Pf, unicode.Quotation_Mark)
-	})
-	r, _ := utf8.DecodeLastRuneInString(text)
-	return unicode.Is(unicode.Sentence_Terminal, r)
-}
-
 // countWords counts the words of text. In scripts written without spaces two
 // characters count as one word.
 func countWords(text string) int {
@@ -117,7 +122,7 @@ func countWords(text string) int {
 	for _, field := range strings.Fields(text) {
 		unspaced := 0
 		for _, r := range field {
-			if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+			if unspacedRune(r) {
 				unspaced++
 			}
 		}
