@@ -189,7 +189,7 @@ func (c *Call) connect(first *change, f agent.Format) error {
 	}
 	c.line, c.codec = first.line, first.line.codec.Name
 	c.show(func(s *Status) { s.Codec = c.codec })
-	if c.mouth, err = newMouth(first.line, f.SayRate, c.server.cfg.SpeechBuffer, c.notice); err != nil {
+	if c.mouth, err = newMouth(first.line, f.SayRate, c.server.rings.take(c.server.cfg.SpeechBuffer), c.notice); err != nil {
 		return err
 	}
 	c.equip()
@@ -354,6 +354,9 @@ func (c *Call) leave() {
 		c.log.Error("agent does not return from Run; going on without it", zap.Duration("waited", c.server.cfg.EndTimeout))
 	}
 	c.free()
+	if r := c.mouth.spare(); r != nil {
+		c.server.rings.give(r)
+	}
 }
 
 // free gives back all that setUp took. It may be called more than once.

@@ -12,6 +12,7 @@ const (
 	// maxPast is how many events of a call are kept for who asks later, and
 	// maxBehind how many may wait for one reader.
 	maxPast   = 256
+	usualPast = 12 // of a short call
 	maxBehind = 128
 	// maxReaders bounds those who follow one call.
 	maxReaders = 16
@@ -35,6 +36,9 @@ type reader struct{ events chan agent.Event }
 func (h *history) add(e agent.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.past == nil {
+		h.past = make([]agent.Event, 0, usualPast)
+	}
 	if len(h.past) < maxPast {
 		h.past = append(h.past, e)
 	} else {

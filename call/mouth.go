@@ -42,6 +42,7 @@ type Mouth struct {
 	wired  atomic.Uint64 // samples put on the wire, at sayRate; never reckoned back
 	paused atomic.Bool
 	closed chan struct{}
+	saying atomic.Int32 // who is in Say, SayPayload or Flush
 
 	began   time.Time
 	delays  *delays      // nil: not measured
@@ -69,7 +70,7 @@ type producer struct {
 	pcm        []int16 // at the codec's rate, less than a packet between calls
 	coded      []byte  // less than a packet of what SayPayload took; then pcm is empty
 	payload    []byte
-	said       time.Duration // when a reply began of which no packet is queued yet; 0: none
+	said       moment // when a reply began of which no packet is queued yet; 0: none
 }
 
 // The most that any codec of ours makes: 64 kbit/s, in packets of 60 ms.
@@ -86,18 +87,16 @@ const converge = 500 * time.Millisecond
 // at the most, and the one that Say is at.
 const reserve = 3
 
-// newMouth makes a mouth for speech at sayRate that buffers so much encoded
-// speech. notice is called on the wheel.
-func newMouth(l *line, sayRate int, buffer time.Duration, notice func(agent.Notice)) (*Mouth, error) {
-	// A re-INVITE may ask for any codec and for packets of 60 ms.
+// newMouth makes a mouth for speech at sayRate that buffers encoded speech in r. notice
+// is called on the wheel.
+func newMouth(l *line, sayRate int, r *ring, notice func(agent.Notice)) (*Mouth, error) {
 	m := &Mouth{
 		sayRate: sayRate,
 		notice:  notice,
 		closed:  make(chan struct{}),
 		began:   time.Now(),
-		ring: newRing(int(buffer/(10*time.Millisecond))+reserve,
-			max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+2*maxPayload),
-		room: make(chan struct{}, 1),
+		ring:    r,
+		room:    make(chan struct{}, 1),
 	}
 	m.line.Store(l)
 	return m, m.use(l)
@@ -127,6 +126,8 @@ func (m *Mouth) use(l *line) error {
 
 // Say implements agent.Speaker.
 func (m *Mouth) Say(ctx context.Context, pcm []int16) error {
+	m.saying.Add(1)
+	defer m.saying.Add(-1)
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (m *Mouth) ready(ctx context.Context) error {
 		m.begin(generation)
 	}
 	if m.ring.length() == 0 && len(m.say.pcm) == 0 && len(m.say.coded) == 0 {
-		m.say.said = m.clock()
+		m.say.said = momentOf(m.clock())
 	}
 	if l := m.line.Load(); l != m.say.line {
 		return m.use(l)
@@ -198,7 +199,7 @@ func (m *Mouth) pushWhole(ctx context.Context) error {
 }
 
 // first is said for the packet that is queued now.
-func (p *producer) first() (said time.Duration) {
+func (p *producer) first() (said moment) {
 	said, p.said = p.said, 0
 	return said
 }
@@ -252,8 +253,10 @@ func (m *Mouth) end() uint32 {
 
 // Flush implements agent.Speaker. It never waits: Say leaves room for it.
 func (m *Mouth) Flush() {
+	m.saying.Add(1)
+	defer m.saying.Add(-1)
 	p := &m.say
-	if p.in == 0 || p.generation != m.generation() {
+	if p.in == 0 || p.generation != m.generation() || m.over(context.Background()) != nil {
 		return
 	}
 	m.flushCoded()
@@ -324,6 +327,15 @@ func (m *Mouth) Played() time.Duration {
 
 // close makes Say fail from now on.
 func (m *Mouth) close() { close(m.closed) }
+
+// spare is the ring of a mouth that was closed and is off the wheel; nil when an agent
+// that does not keep to its contract may still push to it.
+func (m *Mouth) spare() *ring {
+	if m.saying.Load() > 0 { // whoever comes later sees that the mouth is closed
+		return nil
+	}
+	return m.ring
+}
 
 func (m *Mouth) generation() uint32 { return uint32(m.state.Load() >> 32) }
 

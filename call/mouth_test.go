@@ -30,7 +30,7 @@ func testLine(t testing.TB, codec media.Codec, packetTime time.Duration) *line {
 func mouthAt(t testing.TB, rate int) (*Mouth, *[]agent.Notice) {
 	t.Helper()
 	notices := new([]agent.Notice)
-	m, err := newMouth(testLine(t, g711.PCMU(), 20*time.Millisecond), rate, time.Second, func(n agent.Notice) {
+	m, err := newMouth(testLine(t, g711.PCMU(), 20*time.Millisecond), rate, newRingFor(time.Second), func(n agent.Notice) {
 		n.At = time.Time{}
 		*notices = append(*notices, n)
 	})
@@ -422,5 +422,49 @@ func TestRingKeepsOrderAndPayloadsOfAnyLength(t *testing.T) {
 			t.Fatal("payload (-want +got):", d)
 		}
 		want = want[1:]
+	}
+}
+
+func TestRingsGoFromCallToCall(t *testing.T) {
+	var s rings
+	first := newRingFor(500 * time.Millisecond)
+	m, err := newMouth(testLine(t, g711.PCMU(), 20*time.Millisecond), 8000, first, func(agent.Notice) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Say(t.Context(), make([]int16, 1600)); err != nil {
+		t.Fatal(err)
+	}
+	m.saying.Add(1) // an agent's goroutine that is still at it
+	m.close()
+	if m.spare() != nil {
+		t.Fatal("a ring is given away while somebody may push to it")
+	}
+	m.saying.Add(-1)
+	if m.spare() != first {
+		t.Fatal("the ring is lost")
+	}
+	s.give(first)
+	// What comes too late reaches no other call.
+	if err := m.Say(t.Context(), make([]int16, 1600)); !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("say after the end: %v", err)
+	}
+	m.Flush()
+	again := s.take(500 * time.Millisecond)
+	if again.length() != 0 || again.room(maxPayload, reserve) != true {
+		t.Error("a used ring is not empty")
+	}
+	for _, p := range again.packets {
+		if p != (packet{}) {
+			t.Fatal("a used ring keeps a call's line")
+		}
+	}
+}
+
+func TestMomentsOfAMouth(t *testing.T) {
+	for _, d := range []time.Duration{1, time.Millisecond, time.Hour, 100 * time.Hour} {
+		if got := momentOf(d).time(); got < d-momentUnit || got > d+momentUnit {
+			t.Errorf("%v became %v", d, got)
+		}
 	}
 }

@@ -68,6 +68,8 @@ func (c *wish) give(pcm []int16, payload []byte) {
 
 // SayPayload implements agent.PayloadSpeaker.
 func (m *Mouth) SayPayload(ctx context.Context, encoding string, payload []byte) error {
+	m.saying.Add(1)
+	defer m.saying.Add(-1)
 	if err := m.ready(ctx); err != nil {
 		return err
 	}

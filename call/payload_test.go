@@ -181,12 +181,14 @@ func TestPayloadsAreHeardAsTheyCame(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 		got := *heard
 		if len(got) != len(all) || !bytes.Equal(got[:20*160], all[:20*160]) || !bytes.Equal(got[21*160:], all[21*160:]) {
 			t.Errorf("%d bytes heard of %d, and not the same", len(got), len(all))
 		}
 		// A pause of the line is silence, coded.
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if tail := (*heard)[len(all):]; len(tail) < 4000 || slices.ContainsFunc(tail, func(b byte) bool { return b != g711.IdlePCMU }) {
 			t.Errorf("a second without packets is %d bytes of silence", len(tail))
 		}
@@ -211,8 +213,10 @@ func TestAnotherCodecIsHeardDecoded(t *testing.T) {
 		send()
 		m.pending.Store(m.offer(t, g711.PCMA(), 20*time.Millisecond))
 		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
 		before := len(*heard)
 		send()
+		synctest.Wait()
 		frames, _, _ := m.session.heard()
 		if before < 20*160 || len(*heard) != before || frames < 20 {
 			t.Errorf("%d bytes before the change, %d after it, %d frames decoded", before, len(*heard)-before, frames)
@@ -220,6 +224,7 @@ func TestAnotherCodecIsHeardDecoded(t *testing.T) {
 		m.pending.Store(m.offer(t, g711.PCMU(), 20*time.Millisecond))
 		time.Sleep(20 * time.Millisecond)
 		send()
+		synctest.Wait()
 		if got := len(*heard) - before; got < 20*160 {
 			t.Errorf("%d bytes after the change back", got)
 		}

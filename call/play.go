@@ -82,11 +82,11 @@ func (m *Mouth) speech(l *line, skipped int) []byte {
 }
 
 // sounding tells the agent that a speech packet goes out after none did.
-func (m *Mouth) sounding(position uint32, said time.Duration) {
+func (m *Mouth) sounding(position uint32, said moment) {
 	if !m.play.speaking {
 		m.play.speaking = true
 		if said > 0 && m.delays != nil {
-			m.delays.say.observe(m.clock() - said)
+			m.delays.say.observe(m.clock() - said.time())
 		}
 		m.notice(agent.Notice{Kind: agent.SpeechStarted, At: time.Now(), Position: media.Duration(int(position), m.sayRate)})
 	}

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -30,12 +31,49 @@ type packet struct {
 	end uint32
 	// said is when the agent gave the first sample of a reply that begins with this
 	// packet, on the mouth's clock; 0 for packets amid speech.
-	said time.Duration
+	said moment
 	n    int32
 }
 
+// moment is a time on a mouth's clock in units of 100 µs, for five days; 0: none.
+type moment uint32
+
+const momentUnit = 100 * time.Microsecond
+
+func momentOf(d time.Duration) moment { return moment(max(1, d/momentUnit)) }
+
+func (m moment) time() time.Duration { return time.Duration(m) * momentUnit }
+
 func newRing(packets, bytes int) *ring {
 	return &ring{packets: make([]packet, packets), bytes: make([]byte, bytes)}
+}
+
+// newRingFor makes a ring for so much encoded speech, in packets of 20 ms or more; of
+// shorter ones it holds less.
+func newRingFor(buffer time.Duration) *ring {
+	return newRing(int(buffer/(20*time.Millisecond))+2*reserve,
+		max(bytesPerSecond*int(buffer/time.Millisecond)/1000, maxPayload)+2*maxPayload)
+}
+
+// rings are those of calls that are over, for new calls: memory that the process has
+// never touched costs a page fault every 4 KB.
+type rings struct{ free sync.Pool }
+
+func (s *rings) take(buffer time.Duration) *ring {
+	if r, ok := s.free.Get().(*ring); ok {
+		return r
+	}
+	return newRingFor(buffer)
+}
+
+// give takes back a ring that nobody pushes to or pops from any more.
+func (s *rings) give(r *ring) {
+	clear(r.packets)
+	r.head.Store(0)
+	r.tail.Store(0)
+	r.read.Store(0)
+	r.write = 0
+	s.free.Put(r)
 }
 
 // push queues a payload and leaves room for reserve more packets like it; false

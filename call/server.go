@@ -71,6 +71,7 @@ type Server struct {
 	// recorder is nil when nothing is recorded.
 	recorder *recorder
 	delays   delays
+	rings    rings
 	// certificate is what calls shake hands with (DTLS).
 	certificate *rtp.Certificate
 

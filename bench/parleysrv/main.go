@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -42,7 +43,11 @@ func main() {
 	signalling := flag.Bool("signalling", false, "the sip room alone: answers with 180 and 200, and has no media")
 	turns := flag.Bool("turns", false, "an agent that speaks for 400 ms and is silent for 600")
 	profile := flag.String("profile", "", "write a CPU profile to this file")
+	heap := flag.String("heap", "", "write a profile of what is held to this file, at each SIGUSR1")
 	flag.Parse()
+	if *heap != "" {
+		go writeHeap(*heap)
+	}
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {
@@ -63,6 +68,22 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "parleysrv:", err)
+	}
+}
+
+// writeHeap writes what is held when it is asked to.
+func writeHeap(file string) {
+	asked := make(chan os.Signal, 1)
+	ossignal.Notify(asked, syscall.SIGUSR1)
+	for range asked {
+		f, err := os.Create(file)
+		if err == nil {
+			runtime.GC()
+			err = errors.Join(pprof.WriteHeapProfile(f), f.Close())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "parleysrv:", err)
+		}
 	}
 }
 
