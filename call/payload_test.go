@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,11 +159,20 @@ func TestAllocsMouthPayload(t *testing.T) {
 	}
 }
 
-// hearPayloads makes m's agent ask for mu-law as it comes.
-func hearPayloads(m *mediaCall) *[]byte {
-	heard := new([]byte)
-	m.ear.payloads("PCMU", func(b []byte) { *heard = append(*heard, b...) })
-	return heard
+// hearPayloads makes m's agent ask for mu-law as it comes, and gives what came so far.
+func hearPayloads(m *mediaCall) func() []byte {
+	var mu sync.Mutex
+	var heard []byte
+	m.ear.payloads("PCMU", func(b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard = append(heard, b...)
+	})
+	return func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return heard[:len(heard):len(heard)]
+	}
 }
 
 func TestPayloadsAreHeardAsTheyCame(t *testing.T) {
@@ -181,15 +191,13 @@ func TestPayloadsAreHeardAsTheyCame(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		got := *heard
+		got := heard()
 		if len(got) != len(all) || !bytes.Equal(got[:20*160], all[:20*160]) || !bytes.Equal(got[21*160:], all[21*160:]) {
 			t.Errorf("%d bytes heard of %d, and not the same", len(got), len(all))
 		}
 		// A pause of the line is silence, coded.
 		time.Sleep(time.Second)
-		synctest.Wait()
-		if tail := (*heard)[len(all):]; len(tail) < 4000 || slices.ContainsFunc(tail, func(b byte) bool { return b != g711.IdlePCMU }) {
+		if tail := heard()[len(all):]; len(tail) < 4000 || slices.ContainsFunc(tail, func(b byte) bool { return b != g711.IdlePCMU }) {
 			t.Errorf("a second without packets is %d bytes of silence", len(tail))
 		}
 		if frames, _, _ := m.session.heard(); frames != 0 {
@@ -213,19 +221,16 @@ func TestAnotherCodecIsHeardDecoded(t *testing.T) {
 		send()
 		m.pending.Store(m.offer(t, g711.PCMA(), 20*time.Millisecond))
 		time.Sleep(20 * time.Millisecond)
-		synctest.Wait()
-		before := len(*heard)
+		before := len(heard())
 		send()
-		synctest.Wait()
 		frames, _, _ := m.session.heard()
-		if before < 20*160 || len(*heard) != before || frames < 20 {
-			t.Errorf("%d bytes before the change, %d after it, %d frames decoded", before, len(*heard)-before, frames)
+		if before < 20*160 || len(heard()) != before || frames < 20 {
+			t.Errorf("%d bytes before the change, %d after it, %d frames decoded", before, len(heard())-before, frames)
 		}
 		m.pending.Store(m.offer(t, g711.PCMU(), 20*time.Millisecond))
 		time.Sleep(20 * time.Millisecond)
 		send()
-		synctest.Wait()
-		if got := len(*heard) - before; got < 20*160 {
+		if got := len(heard()) - before; got < 20*160 {
 			t.Errorf("%d bytes after the change back", got)
 		}
 		m.leave(t)
