@@ -116,6 +116,9 @@ func (l *loader) readAgent(path string, a *Assistant, sections map[string]any) {
 			}
 			l.wrong(full, "no such section"+hint)
 		default:
+			if section == "tools" {
+				l.readDestinations(full, &a.Tools, table)
+			}
 			l.readTable(full, table)
 		}
 	}

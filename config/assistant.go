@@ -22,6 +22,7 @@ type Assistant struct {
 	Script       Script
 	Agent        Agent
 	Echo         echo.Config
+	Tools        Tools
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -33,6 +34,7 @@ func defaultAssistant() Assistant {
 		TTS:          TTS{Provider: "flite", Config: flite.DefaultConfig()},
 		LLM:          LLM{Provider: "script"},
 		Echo:         echo.DefaultConfig(),
+		Tools:        defaultTools(),
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,

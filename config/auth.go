@@ -38,26 +38,45 @@ func (c *Config) Passwords() map[string]string {
 // readUsers reads auth.users.
 func (l *loader) readUsers(raw any) {
 	l.config.Auth.Users = map[string]*User{}
-	l.readNamed("auth.users", raw, "a password", "password", func(name string) reflect.Value {
-		u := &User{}
-		l.config.Auth.Users[name] = u
-		return reflect.ValueOf(u).Elem()
+	l.readNamed("auth.users", raw, named{
+		what: `a password in quotes, or { password_file = "…" }`, text: "password",
+		add: func(name string) reflect.Value {
+			u := &User{}
+			l.config.Auth.Users[name] = u
+			return reflect.ValueOf(u).Elem()
+		},
 	})
 }
 
 // readAPIKeys reads api.keys.
 func (l *loader) readAPIKeys(raw any) {
 	l.config.API.Keys = map[string]*APIKey{}
-	l.readNamed("api.keys", raw, "a key", "key", func(name string) reflect.Value {
-		k := &APIKey{}
-		l.config.API.Keys[name] = k
-		return reflect.ValueOf(k).Elem()
+	l.readNamed("api.keys", raw, named{
+		what: `a key in quotes, or { key_file = "…" }`, text: "key",
+		add: func(name string) reflect.Value {
+			k := &APIKey{}
+			l.config.API.Keys[name] = k
+			return reflect.ValueOf(k).Elem()
+		},
 	})
 }
 
-// readNamed reads a section of secrets by name: each a text in quotes, which is the
-// key secret of a table, or that table. add makes room for one.
-func (l *loader) readNamed(section string, raw any, what, secret string, add func(name string) reflect.Value) {
+// named is what a section by name holds.
+type named struct {
+	// what one must be, for errors.
+	what string
+	// text is the key that one which is a text in quotes, not a table, is the value of.
+	// Empty: it must be a table.
+	text string
+	// add makes room for one.
+	add func(name string) reflect.Value
+	// variables begins the names of the environment variables of secrets, before the
+	// name and the key. Empty: there are none.
+	variables string
+}
+
+// readNamed reads a section whose keys are names that the operator gave.
+func (l *loader) readNamed(section string, raw any, n named) {
 	table, ok := raw.(map[string]any)
 	if !ok {
 		l.wrong(section, "must be a section such as ["+section+"]")
@@ -65,18 +84,24 @@ func (l *loader) readNamed(section string, raw any, what, secret string, add fun
 	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		path := section + "." + name
-		keys := appendKeys(nil, path, add(name), nil)
+		keys := appendKeys(nil, path, n.add(name), nil)
 		for i := range keys {
-			keys[i].env = "" // there is no end of names
+			env := ""
+			if secret(keys[i].value) && n.variables != "" {
+				env = n.variables + variable(name) + "_" + variable(keys[i].name)
+			}
+			keys[i].env = env // of the others there is no end
 		}
 		l.keys = append(l.keys, keys...)
-		switch value := table[name].(type) {
-		case string:
-			l.readTable(path, map[string]any{secret: value})
-		case map[string]any:
-			l.readTable(path, value)
+		value, isText := table[name].(string)
+		inner, isTable := table[name].(map[string]any)
+		switch {
+		case isText && n.text != "":
+			l.readTable(path, map[string]any{n.text: value})
+		case isTable:
+			l.readTable(path, inner)
 		default:
-			l.wrong(path, "must be "+what+" in quotes, or { "+secret+"_file = \"…\" }")
+			l.wrong(path, "must be "+n.what)
 		}
 	}
 }

@@ -35,7 +35,10 @@ type Config struct {
 	VAD      VAD
 	Assistant
 	// Agents are the other agents, by name.
-	Agents    map[string]*Assistant
+	Agents  map[string]*Assistant
+	Plugins Plugins
+	// MCP are servers of tools, by name.
+	MCP       map[string]*MCP
 	API       API
 	Sessions  Sessions
 	Recording call.RecordingConfig
@@ -175,6 +178,7 @@ func Default() Config {
 		Assistant: defaultAssistant(),
 		API:       API{Config: api.DefaultConfig()},
 		Sessions:  defaultSessions(),
+		Plugins:   Plugins{Timeout: 30 * time.Second, StartTimeout: 10 * time.Second},
 		Recording: call.DefaultRecordingConfig(),
 		Log:       Log{Format: "auto", Level: "info"},
 	}

@@ -76,6 +76,8 @@ func TestEveryKeyCanBeSetFromTheEnvironment(t *testing.T) {
 			value = strconv.FormatBool(!k.value.Bool())
 		case k.value.Type() == reflect.TypeFor[Secret]():
 			value = "x"
+		case k.value.Kind() == reflect.Map:
+			value = "x=y"
 		case k.path() == "call.advertise":
 			value = "192.0.2.7"
 		}

@@ -23,7 +23,11 @@ func (l *loader) readEnvironment(environ []string, keys []key) {
 		}
 		l.set[k.path()] = name
 		if err := setText(k.value, value); err != nil {
-			l.wrong(k.path(), err.Error())
+			text := err.Error()
+			if secret(k.value) {
+				text = "is not what it must be" // its text is not to be printed
+			}
+			l.wrong(k.path(), text)
 		}
 	}
 }
@@ -42,10 +46,28 @@ func (l *loader) misspelt(environ []string) {
 		if !strings.HasPrefix(name, "PARLEY_") || value == "" || slices.Contains(variables, name) {
 			continue
 		}
-		if hint := didYouMean(name, variables); hint != "" {
+		hint := didYouMean(name, variables)
+		if whose := l.nobodys(name); whose != "" {
+			hint = ": there is no " + whose + " of that name" + hint
+		}
+		if hint != "" {
 			l.config.Warnings = append(l.config.Warnings, "environment "+name+" is not used"+hint)
 		}
 	}
+}
+
+// nobodys says whose secret a variable would be if there were one of that name.
+func (l *loader) nobodys(variable string) string {
+	for _, c := range []struct{ begins, ends, whose string }{
+		{"PARLEY_TRUNK_", "_PASSWORD", "trunk"},
+		{"PARLEY_MCP_", "_TOKEN", "MCP server"},
+		{"PARLEY_AGENTS_", "_API_KEY", "agent"},
+	} {
+		if rest, ok := strings.CutPrefix(variable, c.begins); ok && len(rest) > len(c.ends) && strings.HasSuffix(rest, c.ends) {
+			return c.whose
+		}
+	}
+	return ""
 }
 
 // readSecrets reads every secret KEY of keys that is empty from the file that

@@ -86,7 +86,7 @@ func (l *loader) readFile(text []byte) bool {
 	for _, list := range []struct {
 		name string
 		read func(any)
-	}{{"trunk", l.readTrunks}, {"route", l.readRoutes}} { // first: others' mistakes may be keys of theirs
+	}{{"trunk", l.readTrunks}, {"route", l.readRoutes}, {"mcp", l.readMCP}} { // first: others' mistakes may be keys of theirs
 		if raw, ok := tree[list.name]; ok {
 			list.read(raw)
 			delete(tree, list.name)
@@ -125,6 +125,12 @@ func (l *loader) readSection(section string, raw any) {
 			delete(table, named.name)
 		}
 	}
+	switch section {
+	case "tools":
+		l.readDestinations(section, &l.config.Tools, table)
+	case "plugins":
+		l.readPlugins(table)
+	}
 	l.readTable(section, table)
 }
 
@@ -133,7 +139,7 @@ func (l *loader) readTable(section string, table map[string]any) {
 	known := l.names(section)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		path := section + "." + name
-		if inner, ok := table[name].(map[string]any); ok && len(l.names(path)) > 0 {
+		if inner, ok := table[name].(map[string]any); ok && len(l.names(path)) > 0 && !l.isMap(path) {
 			l.readTable(path, inner) // a section within this one
 			continue
 		}
@@ -148,12 +154,18 @@ func (l *loader) readTable(section string, table map[string]any) {
 		}
 		if err := set(k.value, table[name]); err != nil {
 			text := err.Error()
-			if k.value.Type() == reflect.TypeFor[Secret]() {
+			if secret(k.value) {
 				text = "must be text in quotes" // a password of digits is not to be printed
 			}
 			l.wrong(path, text)
 		}
 	}
+}
+
+// isMap says that the key at path holds texts by name.
+func (l *loader) isMap(path string) bool {
+	k, ok := l.find(path)
+	return ok && k.value.Kind() == reflect.Map
 }
 
 // whereIs says in which section a key stands that was put into another one: of the
@@ -198,7 +210,7 @@ func (l *loader) names(section string) []string {
 
 // sections lists the sections.
 func (l *loader) sections() []string {
-	out := []string{"trunk", "route", "agents"}
+	out := []string{"trunk", "route", "agents", "mcp"}
 	for _, k := range l.keys {
 		if !slices.Contains(out, k.section) && !strings.ContainsAny(k.section, "[.") {
 			out = append(out, k.section)

@@ -117,8 +117,17 @@ func settable(t reflect.Type) bool {
 		return true
 	case reflect.Slice:
 		return t.Elem().Kind() == reflect.String
+	case reflect.Map:
+		return t.Key().Kind() == reflect.String && (t.Elem().Kind() == reflect.String || t.Elem() == secretType)
 	}
 	return false
+}
+
+var secretType = reflect.TypeFor[Secret]()
+
+// secret says whether v is a secret, or holds some.
+func secret(v reflect.Value) bool {
+	return v.Type() == secretType || v.Kind() == reflect.Map && v.Type().Elem() == secretType
 }
 
 // keyName is the name of a field in the file.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -54,6 +55,8 @@ func set(v reflect.Value, raw any) error {
 		return fmt.Errorf("%s, must be a number", describe(raw))
 	case reflect.Slice:
 		return setList(v, raw)
+	case reflect.Map:
+		return setMap(v, raw)
 	}
 	n, ok := raw.(int64)
 	if !ok {
@@ -77,6 +80,28 @@ func setList(v reflect.Value, raw any) error {
 		list.Index(i).SetString(s)
 	}
 	v.Set(list)
+	return nil
+}
+
+// setMap puts texts by name into v.
+func setMap(v reflect.Value, raw any) error {
+	items, ok := raw.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s, must be a table such as { name = \"text\" }", describe(raw))
+	}
+	m := reflect.MakeMapWithSize(v.Type(), len(items))
+	for name, item := range items {
+		s, ok := item.(string)
+		if !ok {
+			return fmt.Errorf("%q: must be text in quotes", name)
+		}
+		value := reflect.New(v.Type().Elem()).Elem()
+		if err := set(value, s); err != nil {
+			return err
+		}
+		m.SetMapIndex(reflect.ValueOf(name), value)
+	}
+	v.Set(m)
 	return nil
 }
 
@@ -121,6 +146,16 @@ func setText(v reflect.Value, s string) error {
 			}
 		}
 		return setList(v, items)
+	case reflect.Map:
+		items := map[string]any{}
+		for item := range strings.SplitSeq(s, ",") {
+			name, text, ok := strings.Cut(item, "=")
+			if name = strings.TrimSpace(name); !ok || name == "" {
+				return errors.New("must be texts by name, such as a=one,b=two")
+			}
+			items[name] = strings.TrimSpace(text)
+		}
+		return setMap(v, items)
 	case reflect.Bool:
 		b, err := strconv.ParseBool(strings.TrimSpace(s))
 		if err != nil {

@@ -46,6 +46,7 @@ func (l *loader) validate() {
 	l.room("recording", c.Recording.Validate())
 	l.validateAPI()
 	l.validateSessions()
+	l.validateServers()
 	l.codecs("call.codecs", c.Call.Codecs, Codecs)
 	l.choice("vad.kind", c.VAD.Kind, Detectors)
 	l.choice("log.format", c.Log.Format, Formats)
@@ -66,6 +67,7 @@ func (l *loader) validateAgent(prefix string, a *Assistant) {
 	l.room(prefix+"stt", a.RecognizerConfig().Validate())
 	l.room(prefix+"tts", a.TTS.Validate())
 	l.room(prefix+"echo", a.Echo.Validate())
+	l.validateTools(prefix, a)
 	if a.LLM.Provider == "agent" {
 		l.room(prefix+"agent", a.AgentConfig().Validate())
 	} else if a.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too
