@@ -57,8 +57,9 @@ type Callbacks struct {
 	// that was cut is what was heard of it, as far as that is known.
 	OnUserMessage  func(text string)
 	OnAgentMessage func(text string)
-	// OnToolCall takes a call that is to be answered by SendToolResponse, and
-	// OnToolCancelled ids that the service took back.
+	// OnToolCall takes a call that is to be answered by SendToolResponse; with a
+	// kit.AgentSession, one that was allowed, on the goroutine of the call and before
+	// the tool. OnToolCancelled takes ids that the service took back.
 	OnToolCall      func(call ToolCall)
 	OnToolCancelled func(ids []string)
 	// OnInterrupted: the service cut the reply off; what is queued of it is not to be

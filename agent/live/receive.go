@@ -42,7 +42,7 @@ func (s *Session) receive(r *run) {
 
 // fails ends r because of err.
 func (s *Session) fails(r *run, err error) {
-	s.fault(err)
+	s.Report(err)
 	r.cancel(err)
 }
 

@@ -155,7 +155,7 @@ func (s *Session) reconnect(r *run, tries int) error {
 			pause = min(2*pause, 5*time.Second)
 		}
 		if closing := s.closeProvider(time.Second); closing != nil {
-			s.fault(closing)
+			s.Report(closing)
 		}
 		s.mu.Lock()
 		cfg := r.cfg

@@ -313,8 +313,8 @@ func (s *Session) guard(f func()) {
 	}
 }
 
-// fault tells OnError in its turn.
-func (s *Session) fault(err error) {
+// Report has OnError called with err, in its turn: for what the host sees fail.
+func (s *Session) Report(err error) {
 	s.later(func() { s.report(err) })
 	s.tell()
 }

@@ -172,7 +172,7 @@ func (s *Session) remind(r *run) {
 // say has the model say something of the session's own.
 func (s *Session) say(instructions string) {
 	if err := s.Instruct(instructions); err != nil {
-		s.fault(err)
+		s.Report(err)
 	}
 }
 

@@ -216,7 +216,7 @@ func history(said []live.Said, beta bool, names *names) (items []object) {
 	called := map[string]bool{}
 	for i, s := range said {
 		id := func(part string) string { return fmt.Sprintf("history_%d%s", i, part) }
-		if s.Text != "" && (s.Role == "user" || s.Role == "assistant") {
+		if s.Text != "" && (s.Role == "user" || s.Role == "assistant" || s.Role == "system") {
 			kind := "input_text"
 			if s.Role == "assistant" {
 				kind = spoken

@@ -164,7 +164,7 @@ func (s *Socket) Post(message []byte) error {
 	}
 	if s.queued+len(message) > s.cfg.MaxQueue {
 		s.mu.Unlock()
-		s.fail(fmt.Errorf("%s: %w: it takes no more than %d bytes at a time", s.cfg.Name, live.ErrLost, s.cfg.MaxQueue))
+		s.Fail(fmt.Errorf("%s: %w: it takes no more than %d bytes at a time", s.cfg.Name, live.ErrLost, s.cfg.MaxQueue))
 		return s.Err()
 	}
 	s.queue = append(s.queue, message)
@@ -177,8 +177,9 @@ func (s *Socket) Post(message []byte) error {
 	return nil
 }
 
-// fail ends the connection for the reason err, unless it has ended.
-func (s *Socket) fail(err error) {
+// Fail ends the connection at once for the reason err, unless it has ended. Close is
+// still to be called by whoever must know that its goroutines have ended.
+func (s *Socket) Fail(err error) {
 	s.mu.Lock()
 	first := s.err == nil
 	if first {
@@ -197,8 +198,11 @@ func (s *Socket) read() {
 	for {
 		_, message, err := s.conn.Read(s.live)
 		if err != nil {
-			s.fail(s.cfg.lost(err))
-			if !errors.Is(s.Err(), io.EOF) {
+			s.Fail(s.cfg.lost(err))
+			s.mu.Lock()
+			closing := s.closing
+			s.mu.Unlock()
+			if !closing {
 				_ = s.conn.CloseNow() // it is gone, whatever the error
 			}
 			return
@@ -216,7 +220,7 @@ func (s *Socket) read() {
 // write sends what is queued.
 func (s *Socket) write() {
 	stall := time.AfterFunc(time.Hour, func() {
-		s.fail(fmt.Errorf("%s: %w: a message did not leave in %s", s.cfg.Name, live.ErrLost, s.cfg.WriteTimeout))
+		s.Fail(fmt.Errorf("%s: %w: a message did not leave in %s", s.cfg.Name, live.ErrLost, s.cfg.WriteTimeout))
 	})
 	stall.Stop()
 	defer stall.Stop()
@@ -235,7 +239,7 @@ func (s *Socket) write() {
 			err := s.conn.Write(s.live, websocket.MessageText, message)
 			stall.Stop()
 			if err != nil {
-				s.fail(s.cfg.lost(err))
+				s.Fail(s.cfg.lost(err))
 				return
 			}
 			s.reuse(message)
@@ -287,7 +291,7 @@ func (s *Socket) ping() {
 		cancel()
 		// A ping that could not be sent is the writer's to judge.
 		if err != nil && late && !s.delivering.Load() && s.taken.Load() == before {
-			s.fail(fmt.Errorf("%s: %w: no answer in %s", s.cfg.Name, live.ErrLost, s.cfg.PongWithin))
+			s.Fail(fmt.Errorf("%s: %w: no answer in %s", s.cfg.Name, live.ErrLost, s.cfg.PongWithin))
 		}
 	}
 }
