@@ -26,12 +26,10 @@ func TestSampleEqualsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	if diff := cmp.Diff(want, *got, compareAddr, cmp.Transformer("empty", emptyIsNil), cmpopts.IgnoreUnexported(Config{})); diff != "" {
+	if diff := cmp.Diff(want, *got, compareAddr, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("the sample says otherwise than Default (-default +sample):\n%s", diff)
 	}
 }
-
-func emptyIsNil(s []string) string { return strings.Join(s, "\x00") }
 
 func TestSampleMentionsEveryKey(t *testing.T) {
 	text, err := os.ReadFile(sample)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"parley/call"
 )
@@ -37,7 +38,7 @@ func TestSampleExamples(t *testing.T) {
 	}
 	want, got := defaultTrunk(), c.Trunk[0]
 	want.Name, want.Trunk.Hosts, want.User = got.Name, got.Trunk.Hosts, got.User
-	if diff := cmp.Diff(want, got, compareAddr, cmp.Transformer("empty", emptyIsNil)); diff != "" {
+	if diff := cmp.Diff(want, got, compareAddr, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the sample shows another trunk than the default (-default +sample):\n%s", diff)
 	}
 	at := lines([]byte(text))
