@@ -44,7 +44,8 @@ func (s *Session) listening(r *run) {
 		return
 	}
 	s.change(StateListening)
-	if len(r.calls) > 0 {
+	if len(r.calls) > 0 || r.owes {
+		r.owes = false
 		s.process(r, time.Now())
 	}
 }

@@ -79,8 +79,11 @@ func (s *Session) Instruct(instructions string) error {
 
 // asked notes that the model was given something to answer; mu is held.
 func (s *Session) asked(r *run) {
-	if s.state == StateListening {
+	switch s.state {
+	case StateListening:
 		s.process(r, time.Now())
+	case StateConnecting, StateRecovering:
+		r.owes = true
 	}
 }
 

@@ -66,6 +66,7 @@ type run struct {
 	ended   bool
 	broken   bool // the connection is known to be lost, or given up
 	flushing bool // somebody sends what is pending
+	owes     bool // the model was given something to answer meanwhile
 	pending  []outgoing
 	waiting  time.Duration // of audio among them
 
