@@ -60,6 +60,7 @@ func (c checkCmd) Run(s *stage) error {
 		wrong = append(wrong, parts.unheard...)
 		_, err := parts.announcement()
 		note(err)
+		note(parts.checkTools())
 		parts.close()
 	}
 	if c.Ports {

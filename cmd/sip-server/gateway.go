@@ -57,6 +57,7 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	if err := g.parts.keepSessions(context.Background(), log); err != nil {
 		return nil, err
 	}
+	g.parts.startTools(context.Background(), log)
 
 	media, err := cfg.RTPConfig()
 	if err != nil {

@@ -21,6 +21,7 @@ type commands struct {
 	Check     checkCmd     `cmd:"" help:"Say all that is wrong with a configuration."`
 	RouteTest routeTestCmd `cmd:"" name:"route-test" help:"Say what would become of a call, and why."`
 	Sessions  sessionsCmd  `cmd:"" help:"Look at conversations on record."`
+	Plugins   pluginsCmd   `cmd:"" help:"Start plugins and MCP servers, and say what they offer."`
 	Forget    forgetCmd    `cmd:"" help:"Remove all that is kept of a caller."`
 	Demo      demoCmd      `cmd:"" help:"Place a real call over loopback and show it."`
 	Version   versionCmd   `cmd:"" help:"Say which build this is."`
@@ -37,6 +38,7 @@ type stage struct {
 	environ     []string
 	out, errOut io.Writer
 	signals     func() (<-chan os.Signal, func())
+	reloads     func() (<-chan os.Signal, func()) // nil: nothing is read again
 }
 
 // errReported is returned by a command that has already said what is wrong.
@@ -51,7 +53,7 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 func main() {
 	os.Exit(run(os.Args[1:], &stage{
 		ctx: context.Background(), environ: os.Environ(),
-		out: os.Stdout, errOut: os.Stderr, signals: terminationSignals,
+		out: os.Stdout, errOut: os.Stderr, signals: terminationSignals, reloads: reloadSignals,
 	}))
 }
 

@@ -43,6 +43,7 @@ type plugs struct {
 	undo    []func()
 
 	recorder *session.Recorder // nil: nothing is recorded
+	tools    *workshop
 
 	// What agents share whose settings are alike.
 	recognizers map[pocketsphinx.Config]*pocketsphinx.Recognizer
@@ -53,7 +54,7 @@ type plugs struct {
 // change.
 func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 	p := &plugs{
-		cfg: cfg, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{},
+		cfg: cfg, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg),
 		recognizers: map[pocketsphinx.Config]*pocketsphinx.Recognizer{}, voices: map[flite.Config]tts.Voice{},
 	}
 	defer func() {

@@ -50,7 +50,42 @@ func (c serveCmd) Run(s *stage) error {
 	for _, line := range dialHints(g.sip.Addrs(), g.advertised, localAddr()) {
 		fmt.Fprintln(s.out, line)
 	}
+	if s.reloads != nil {
+		hups, release := s.reloads()
+		defer release()
+		defer g.reloadOn(hups)()
+	}
 	return g.run(s.ctx, signals)
+}
+
+// reloadSignals is the signals on which plugins are read again.
+func reloadSignals() (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
+}
+
+// reloadOn reads plugins and skills again at each signal, on a goroutine that the
+// returned function ends.
+func (g *gateway) reloadOn(hups <-chan os.Signal) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-hups:
+				if err := g.parts.tools.reload(ctx); err != nil {
+					g.log.Error("plugins were read again, not all of them work", zap.Error(err))
+				} else {
+					g.log.Info("plugins were read again", zap.Int("tools", g.parts.tools.shared.Len()))
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // terminationSignals is the signals that end the server.
