@@ -35,7 +35,7 @@ var walls = map[string][]string{
 	"agent/live/openai":  {"agent/live", "agent/tool", "agent/live/socket", "media/resample"},
 	"agent/live/gemini":  {"agent/live", "agent/tool", "agent/live/socket"},
 	"agent/echo":         {"agent"},
-	"agent/stream":       {"agent", "media/resample"},
+	"agent/stream":       {"agent", "media", "media/g711"},
 	"agent/stt/*":        {"agent/stt"},
 	"agent/tts/*":        {"agent/tts"},
 	"agent/stt/failover": {"agent/stt", "media/resample"},
