@@ -158,6 +158,7 @@ func served(t *testing.T) []string {
 		Signalling: func() api.Signalling {
 			return api.Signalling{Requests: map[string]uint64{"INVITE": 1}, Responses: map[int]uint64{200: 1}}
 		},
+		Sessions:   func() api.Sessions { return api.Sessions{} },
 		Trunks:     func() []api.Trunk { return []api.Trunk{{Name: "carrier"}} },
 		TrunkLoads: func() []call.TrunkLoad { return []call.TrunkLoad{{Name: "carrier", Limit: 1}} },
 		Sound: func() call.SoundStats {
