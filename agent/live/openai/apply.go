@@ -63,6 +63,7 @@ func (t *talk) apply(e event) error {
 // began: the service makes a reply, ours or one of its own.
 func (t *talk) began(id string) {
 	t.active, t.asked = or(id, unknownReply), nil
+	t.replies = slices.DeleteFunc(t.replies, func(r *reply) bool { return r.id == t.active && r.done })
 	r := t.reply(t.active)
 	r.cut, t.cutNext = r.cut || t.cutNext, false
 	t.waiting = slices.DeleteFunc(t.waiting, func(w *wish) bool { return w.covered })

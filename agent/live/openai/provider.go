@@ -35,24 +35,25 @@ func (p *Provider) Connect(ctx context.Context, s live.LiveConfig) error {
 	t, err := p.connect(ctx, old, s)
 
 	p.mu.Lock()
-	closed := p.closed
-	p.mu.Unlock()
-	if closed && err == nil { // meanwhile
+	switch {
+	case err != nil:
+	case p.closed: // meanwhile
 		err = fmt.Errorf("openai: %w", live.ErrClosed)
+	default:
+		p.talk = t
+	}
+	connecting := p.connecting
+	p.giveUp, p.connecting = nil, nil
+	p.mu.Unlock()
+	if err != nil && t != nil {
 		drop(t.sock, err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.connecting)
-	p.giveUp, p.connecting = nil, nil
-	if err != nil {
-		return err
-	}
-	p.talk = t
-	return nil
+	close(connecting)
+	return err
 }
 
-// connect makes the connection and sets its session up.
+// connect makes the connection and sets its session up. A connection that it made is
+// returned with an error, too.
 func (p *Provider) connect(ctx context.Context, old *talk, s live.LiveConfig) (*talk, error) {
 	if old != nil {
 		if err := old.sock.Close(ctx); err != nil {
@@ -77,8 +78,7 @@ func (p *Provider) connect(ctx context.Context, old *talk, s live.LiveConfig) (*
 		guard: guard{wire: s.Wire}, open: map[string]*reply{}, parts: map[string]*part{},
 	}
 	if err := p.setUp(ctx, t); err != nil {
-		drop(sock, err)
-		return nil, err
+		return t, err
 	}
 	return t, nil
 }

@@ -150,11 +150,13 @@ func (t *talk) ask(w *wish) error {
 
 // next asks for what waits, when nothing is under way.
 func (t *talk) next() {
-	if t.asked != nil || t.active != "" || len(t.waiting) == 0 {
+	at := slices.IndexFunc(t.waiting, func(w *wish) bool { return !w.covered || !t.callerSpeaks() })
+	if t.asked != nil || t.active != "" || at < 0 {
 		return
 	}
-	w := t.waiting[0]
-	t.waiting = t.waiting[1:]
+	w := t.waiting[at]
+	t.waiting = slices.Delete(t.waiting, at, at+1)
+	w.covered = false
 	if err := t.ask(w); err != nil {
 		t.warn(err)
 	}
@@ -297,5 +299,8 @@ func (t *talk) goOn(r *reply) error {
 	}
 	r.speak = false
 	// Not into the caller's words.
-	return t.want(&wish{covered: t.speaking || t.up.open})
+	return t.want(&wish{covered: t.callerSpeaks()})
 }
+
+// callerSpeaks is what the service's voice detection says, or ActivityStart.
+func (t *talk) callerSpeaks() bool { return t.speaking || t.up.open }

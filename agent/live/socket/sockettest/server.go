@@ -39,6 +39,20 @@ type Server struct {
 	mu      sync.Mutex
 	open    int
 	dialled int
+	peers   []*Peer
+	scripts sync.WaitGroup
+}
+
+// finish ends the scripts that still run, and waits for them.
+func (s *Server) finish() {
+	s.mu.Lock()
+	close(s.stop)
+	peers := s.peers
+	s.mu.Unlock()
+	for _, p := range peers {
+		p.drop()
+	}
+	s.scripts.Wait()
 }
 
 // Serve starts a server on a network in memory, until the test's end.
@@ -52,7 +66,7 @@ func Serve(t testing.TB, script func(*Peer)) *Server {
 	transport := &http.Transport{DialContext: network.dial, DisableKeepAlives: true}
 	s.Transport = transport
 	t.Cleanup(func() {
-		close(s.stop)
+		s.finish()
 		_ = server.Close()
 		transport.CloseIdleConnections()
 		done.Wait()
@@ -69,7 +83,7 @@ func Loopback(t testing.TB, script func(*Peer)) *Server {
 	transport := &http.Transport{DisableKeepAlives: true}
 	s.Transport = transport
 	t.Cleanup(func() {
-		close(s.stop)
+		s.finish()
 		server.Close()
 	})
 	return s
@@ -95,11 +109,14 @@ func (s *Server) handler(script func(*Peer)) http.Handler {
 		s.dialled++
 		p := &Peer{T: s.t, Request: r, Number: s.dialled, Others: s.open, Stop: s.stop, w: w}
 		s.open++
+		s.peers = append(s.peers, p)
+		s.scripts.Add(1)
 		s.mu.Unlock()
 		defer func() {
 			s.mu.Lock()
 			s.open--
 			s.mu.Unlock()
+			s.scripts.Done()
 		}()
 		done := make(chan struct{})
 		go func() { // a script may end itself by Goexit, which a handler must not
@@ -121,6 +138,7 @@ type Peer struct {
 	Stop <-chan struct{}
 
 	w    http.ResponseWriter
+	mu   sync.Mutex
 	conn *websocket.Conn
 }
 
@@ -173,7 +191,14 @@ func (p *Peer) Accept() {
 		p.Fail("the handshake: %v", err)
 	}
 	conn.SetReadLimit(1 << 24)
+	p.mu.Lock()
 	p.conn = conn
+	p.mu.Unlock()
+	select {
+	case <-p.Stop:
+		p.drop() // the test has ended meanwhile
+	default:
+	}
 }
 
 // Fail reports an error and ends the script.
@@ -207,6 +232,12 @@ func (p *Peer) SendBinary(message string) {
 	if err := p.conn.Write(context.Background(), websocket.MessageBinary, []byte(message)); err != nil {
 		p.Fail("sending %.80s: %v", message, err)
 	}
+}
+
+// TryRead is the next message, whatever it is.
+func (p *Peer) TryRead() ([]byte, error) {
+	_, message, err := p.conn.Read(context.Background())
+	return message, err
 }
 
 // Read is the next message, which must be a JSON object.
@@ -288,8 +319,11 @@ func (p *Peer) Close(code int, reason string) { _ = p.conn.Close(websocket.Statu
 func (p *Peer) Drop() { p.drop() }
 
 func (p *Peer) drop() {
-	if p.conn != nil {
-		_ = p.conn.CloseNow()
+	p.mu.Lock()
+	conn := p.conn
+	p.mu.Unlock()
+	if conn != nil {
+		_ = conn.CloseNow()
 	}
 }
 
