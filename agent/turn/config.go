@@ -126,6 +126,7 @@ func DefaultConfig() Config {
 	return Config{
 		Start:             []StartStrategy{StartVoice, StartTranscript},
 		Stop:              []StopStrategy{StopTimeout},
+		Mute:              []MuteStrategy{},
 		Confirm:           160 * time.Millisecond,
 		ConfirmWords:      2,
 		BackchannelVoice:  800 * time.Millisecond,

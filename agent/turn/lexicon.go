@@ -12,6 +12,7 @@ import (
 // lexicon is a Language made ready to look things up in. It is never changed.
 type lexicon struct {
 	listening phrases // backchannels and yes, their letters not counted: "mmmm" is "mm"
+	calm      phrases // the same as they are
 	commands  phrases // and no
 	digits    phrases
 	spelling  phrases
@@ -26,9 +27,10 @@ const (
 )
 
 func newLexicon(l Language) *lexicon {
-	x := &lexicon{listening: phrases{}, commands: phrases{}, digits: phrases{}, spelling: phrases{}}
+	x := &lexicon{listening: phrases{}, calm: phrases{}, commands: phrases{}, digits: phrases{}, spelling: phrases{}}
 	for _, list := range [][]string{l.Backchannels, l.Yes} {
 		for _, p := range list {
+			x.calm.add(fold(p, maxPhrase))
 			x.listening.add(stretched(fold(p, maxPhrase)))
 		}
 	}
@@ -57,6 +59,7 @@ func (x *lexicon) with(backchannels, commands []string) *lexicon {
 	more := newLexicon(Language{Backchannels: backchannels, Commands: commands})
 	more.digits, more.spelling, more.ends = x.digits, x.spelling, x.ends
 	more.listening.join(x.listening)
+	more.calm.join(x.calm)
 	more.commands.join(x.commands)
 	return more
 }
@@ -70,8 +73,18 @@ func (x *lexicon) listens(text string) bool {
 	return len(words) > 0 && x.listening.cover(words)
 }
 
-// commanding says whether there is a command in text, or a no.
-func (x *lexicon) commanding(text string) bool { return x.commands.within(fold(text, maxLook)) }
+// commanding says whether there is a command in text, or a no, that is no part of a
+// longer backchannel: "enough", but not "fair enough".
+func (x *lexicon) commanding(text string) bool {
+	for words := fold(text, maxLook); len(words) > 0; {
+		calm, command := x.calm.longest(words), x.commands.longest(words)
+		if command > 0 && command >= calm {
+			return true
+		}
+		words = words[max(1, calm):]
+	}
+	return false
+}
 
 // gives says whether whoever says text is giving digits, or spells, and may not be done:
 // three digits or letters at the end, two when there is nothing else, a letter and a word
@@ -91,7 +104,7 @@ func (x *lexicon) gives(text string, asked bool) bool {
 		return true
 	}
 	for at := max(1, len(words)-4); at < len(words); at++ {
-		if letter(words[at-1]) && x.spelling.at(words[at:]) {
+		if letter(words[at-1]) && x.spelling.longest(words[at:]) > 0 {
 			return true
 		}
 	}
@@ -181,15 +194,20 @@ func (p phrases) cover(words []string) bool {
 	return reached[len(words)]
 }
 
-// at says whether words begin with a phrase.
-func (p phrases) at(words []string) bool {
-	return slices.ContainsFunc(p[words[0]], func(phrase []string) bool { return begins(words, phrase) })
+// longest is how long the longest phrase is that words begin with.
+func (p phrases) longest(words []string) (n int) {
+	for _, phrase := range p[words[0]] {
+		if begins(words, phrase) {
+			n = max(n, len(phrase))
+		}
+	}
+	return n
 }
 
 // within says whether a phrase is somewhere in words.
 func (p phrases) within(words []string) bool {
 	for at := range words {
-		if p.at(words[at:]) {
+		if p.longest(words[at:]) > 0 {
 			return true
 		}
 	}

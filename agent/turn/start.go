@@ -60,7 +60,9 @@ func startMinWords(c *Controller, e evidence) (answer, string) {
 	switch {
 	case e.text == "":
 		return pass, ""
-	case !c.replying || e.command || countWords(e.text) >= c.cfg.MinWords:
+	case c.replying && e.command:
+		return accept, ByCommand
+	case !c.replying || countWords(e.text) >= c.cfg.MinWords:
 		return accept, string(StartMinWords)
 	}
 	return refuse, ""

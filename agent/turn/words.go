@@ -67,6 +67,11 @@ func (c *Controller) final(text string, confidence float64, asked bool) {
 			c.finish()
 		case doubt:
 			c.standDown(ByNoise)
+		case open: // there is nothing but what there was
+			if c.heard.text != "" && !c.voice {
+				c.heard.finalAt = c.now
+				c.endAt()
+			}
 		}
 		return
 	}
