@@ -51,6 +51,7 @@ test: ## everything CI runs
 	@mkdir -p out && : >$(SKIPPED)
 	@deploy/install-deps.sh build demo test
 	@deploy/browser-phone.sh || echo "chromium: the phone for browsers could not be built" >>$(SKIPPED)
+	@test/pgvector/install.sh || echo "pgvector: the packages could not be fetched" >>$(SKIPPED)
 	@$(MAKE) weights || echo "silero: the weights could not be fetched" >>$(SKIPPED)
 	$(MAKE) lint
 	$(MAKE) build nocgo
