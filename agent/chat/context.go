@@ -55,7 +55,9 @@ type entry struct {
 // Snapshot is a conversation as it was at one instant. It is the receiver's own.
 type Snapshot struct {
 	Messages []Message
-	Tools    []ToolDefinition
+	// IDs are the names of the messages; see Append.
+	IDs   []uint64
+	Tools []ToolDefinition
 	// Revision is that of the instant.
 	Revision uint64
 }
@@ -337,13 +339,20 @@ func (c *Context) Reset() {
 }
 
 // Snapshot returns the conversation as it is now.
-func (c *Context) Snapshot() Snapshot {
+func (c *Context) Snapshot() Snapshot { return c.snapshot(nil) }
+
+// snapshot returns the conversation with other texts for some of its messages.
+func (c *Context) snapshot(texts map[uint64]string) Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Snapshot{Revision: c.revision, Tools: slices.Clone(c.tools), Messages: make([]Message, len(c.entries))}
+	n := len(c.entries)
+	s := Snapshot{Revision: c.revision, Tools: slices.Clone(c.tools), Messages: make([]Message, n), IDs: make([]uint64, n)}
 	for i := range c.entries {
-		s.Messages[i] = c.entries[i].Message
+		s.Messages[i], s.IDs[i] = c.entries[i].Message, c.entries[i].id
 		s.Messages[i].ToolCalls = cloneCalls(s.Messages[i].ToolCalls)
+		if text, ok := texts[s.IDs[i]]; ok {
+			s.Messages[i].Content = text
+		}
 	}
 	return s
 }

@@ -72,12 +72,25 @@ func (p *Pair) append(m Message) uint64 {
 }
 
 // Run begins a run of the model: it returns what the model is run over, and notes that
-// the results of tools in it are being told.
+// the results of tools in it are being told. Words that the model has generated in the
+// agent's open turn are in it, though nobody has heard them yet: it would say them again.
 func (p *Pair) Run() Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bot.untold = false
-	return p.ctx.Snapshot()
+	texts := map[uint64]string{}
+	last := ""
+	for _, s := range p.bot.segments {
+		if last = strings.TrimSpace(s.text); s.calls != 0 {
+			texts[s.calls], last = last, ""
+		}
+	}
+	s := p.ctx.snapshot(texts)
+	if last != "" {
+		s.Messages = append(s.Messages, Message{Role: RoleAssistant, Content: last, At: p.bot.at})
+		s.IDs = append(s.IDs, 0)
+	}
+	return s
 }
 
 // RunDue says whether the model is to be run because of results of tools that it has

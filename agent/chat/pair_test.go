@@ -112,8 +112,8 @@ func TestRetractAndAmend(t *testing.T) {
 	r.holds(t, "user: I want to pay now")
 	r.Assistant().Speak("Fine.")
 	r.Assistant().Stop(Uttered{Heard: "Fine."})
-	if u.Written() != "I want to pay now" {
-		t.Error(u.Written())
+	if _, text := u.Last(); text != "I want to pay now" {
+		t.Error(text)
 	}
 	u.Add(final("bye"))
 	u.Stop("silence")
@@ -225,6 +225,10 @@ func TestWordsBesideCalls(t *testing.T) {
 		a.Write("One *moment*.")
 		a.Calls([]ToolCall{call("1", "a")})
 		r.holds(t, "assistant:  <1 a>", "tool 1: IN_PROGRESS")
+		// The model is run over what it has said itself, heard or not.
+		if got := told(r.Run().Messages); got != "assistant: One *moment*. <1 a>\ntool 1: IN_PROGRESS" {
+			t.Errorf("the next run: %s", got)
+		}
 		a.Result("1", "{}")
 		a.Write(" It is on its way.")
 		a.Stop(Uttered{Sent: "One moment. It is on its way.", Heard: c.heard, Interrupted: c.cut})

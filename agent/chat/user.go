@@ -155,14 +155,12 @@ func (u User) Amend(text string) bool {
 	return true
 }
 
-// Written is the message that was written last; "" when it is gone.
-func (u User) Written() string {
+// Last is the name of the message that was written last, and its text; 0 when there is
+// none.
+func (u User) Last() (id uint64, text string) {
 	u.p.mu.Lock()
 	defer u.p.mu.Unlock()
-	if u.p.user.message == 0 {
-		return ""
-	}
-	return u.p.user.written
+	return u.p.user.message, u.p.user.written
 }
 
 // Timeout closes a turn that nothing else has closed.
