@@ -46,7 +46,10 @@ func (s *session) receive(ctx context.Context, kind websocket.MessageType, text 
 	case hangupCommand:
 		s.call.Emit(agent.Event{Type: agent.EventAction, Reason: "hangup"})
 		s.pause(false)
-		return s.speech.mark(ctx, mark{end: true})
+		if err := s.speech.mark(ctx, mark{end: true}); err != nil {
+			return err
+		}
+		return s.send(ctx, leaves{})
 	case actCommand:
 		return s.ask(ctx, c)
 	case configCommand:
@@ -106,6 +109,11 @@ func (s *session) pause(on bool) {
 		s.call.Speaker.Resume()
 	}
 }
+
+// leaves: the agent will say no more than what is queued.
+type leaves struct{}
+
+func (leaves) happen(s *session) { s.leaving = true }
 
 // send tells Run.
 func (s *session) send(ctx context.Context, n news) error {

@@ -338,6 +338,22 @@ func (p *peer) listen() error {
 	}
 }
 
+// first reads the first n messages and keeps them.
+func (p *peer) first(n int) {
+	for range n {
+		_, b, err := p.conn.Read(context.Background())
+		if err != nil {
+			p.t.Errorf("the gateway ended: %v", err)
+			return
+		}
+		r := received{at: time.Now(), text: string(b)}
+		_ = json.Unmarshal(b, &r.m) // sound is none
+		p.mu.Lock()
+		p.all = append(p.all, r)
+		p.mu.Unlock()
+	}
+}
+
 // got are the messages of a kind so far, all when it is empty.
 func (p *peer) got(kind string) (out []received) {
 	p.mu.Lock()
@@ -442,6 +458,7 @@ type rig struct {
 	ran     chan error
 	stop    chan struct{}
 	over    bool
+	bots    sync.WaitGroup
 }
 
 // bot answers a connection; it returns when the bot closes it, with the status.
@@ -496,6 +513,8 @@ func newRig(t *testing.T, dialect string, b bot, change func(*rig)) *rig {
 }
 
 func (r *rig) serve(w http.ResponseWriter, q *http.Request, b bot) {
+	r.bots.Add(1)
+	defer r.bots.Done()
 	conn, err := websocket.Accept(w, q, nil)
 	if err != nil {
 		r.t.Errorf("the gateway's request: %v", err)
@@ -517,7 +536,7 @@ func (r *rig) serve(w http.ResponseWriter, q *http.Request, b bot) {
 // peer is the nth connection, waited for.
 func (r *rig) peer(n int) *peer {
 	r.t.Helper()
-	for range 1000 {
+	for range 5000 {
 		r.mu.Lock()
 		if n < len(r.peers) {
 			defer r.mu.Unlock()
@@ -587,6 +606,7 @@ func (r *rig) close() {
 	for _, p := range peers {
 		_ = p.conn.CloseNow()
 	}
+	r.bots.Wait()
 	synctest.Wait()
 }
 

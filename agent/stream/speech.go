@@ -35,6 +35,7 @@ type speech struct {
 	items      []item // from head on
 	head       int
 	queued     int // bytes in items
+	flying     int // bytes that next gave out and done has not heard of
 	marks      int // in items, pending and reached
 	last       time.Time
 	said       int64 // samples: the end of what Say took, on the Speaker's timeline
@@ -144,7 +145,7 @@ func (q *speech) next(max int) (p piece, ok bool) {
 		if it.sound = it.sound[n:]; len(it.sound) == 0 {
 			q.drop()
 		}
-		q.queued -= n
+		q.queued, q.flying = q.queued-n, n
 		signal(q.room)
 		return p, true
 	}
@@ -167,6 +168,7 @@ func (q *speech) done(p piece) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.generation == q.generation {
+		q.flying = 0
 		q.said += int64(len(p.sound) / q.width)
 	}
 }
@@ -185,8 +187,8 @@ func (q *speech) clear(stop func() int64) cut {
 	q.ctx, q.cancel = context.WithCancel(q.life)
 	q.generation++
 	dropped := q.items[q.head:]
-	queued, said := int64(q.queued/q.width), q.said
-	q.items, q.head, q.queued = nil, 0, 0
+	queued, said := int64(q.queued/q.width), q.said+int64(q.flying/q.width)
+	q.items, q.head, q.queued, q.flying = nil, 0, 0, 0
 	q.mu.Unlock()
 
 	at := stop()
