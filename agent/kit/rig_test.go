@@ -154,8 +154,6 @@ func texts(all []livetest.Sent) []string {
 
 func pcm(d time.Duration) []byte { return make([]byte, 2*int(d*live.OutputRate/time.Second)) }
 
-func said(text string) live.Message { return live.Message{Agent: live.Transcript{Delta: text}} }
-
 // call is the model's wish to call a tool.
 func call(id, name string, args map[string]any) live.Message {
 	return live.Message{ToolCalls: []ToolCall{{ID: id, Name: name, Args: args}}}

@@ -68,8 +68,8 @@ func (a *AgentSession) wrapped() Callbacks {
 	cb.OnSessionEnd = func() {
 		both(a.callbacks.OnSessionEnd, a.hooks.OnSessionEnd, a)
 	}
-	cb.OnUserMessage = func(text string) { message(a.callbacks.OnUserMessage, a.hooks.OnUserMessage, a, text) }
-	cb.OnAgentMessage = func(text string) { message(a.callbacks.OnAgentMessage, a.hooks.OnAgentMessage, a, text) }
+	cb.OnUserMessage = func(text string) { withText(a.callbacks.OnUserMessage, a.hooks.OnUserMessage, a, text) }
+	cb.OnAgentMessage = func(text string) { withText(a.callbacks.OnAgentMessage, a.hooks.OnAgentMessage, a, text) }
 	cb.OnToolCall = a.toolCall
 	cb.OnToolCancelled = func(ids []string) {
 		if h := a.current.Load(); h != nil {
@@ -92,8 +92,8 @@ func both(callback func(), hook func(context.Context, SessionContext), a *AgentS
 	}
 }
 
-// message calls a callback and a hook with a text.
-func message(callback func(string), hook func(context.Context, SessionContext, string), a *AgentSession, text string) {
+// withText calls a callback and a hook with a text.
+func withText(callback func(string), hook func(context.Context, SessionContext, string), a *AgentSession, text string) {
 	if callback != nil {
 		defer callback(text)
 	}
