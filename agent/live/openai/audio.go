@@ -123,6 +123,7 @@ type guard struct {
 	// of the samples, the bytes taken as PCM: energy, and of neighbours' product.
 	energy, product float64
 	last            float64
+	pair            [2]byte // the bytes of last
 	half            []byte
 }
 
@@ -148,9 +149,10 @@ func (g *guard) check(audio []byte) error {
 	g.half = append(g.half, audio...)
 	pcm := g.half
 	for ; len(pcm) >= 2; pcm = pcm[2:] {
-		if pcm[0] == pcm[1] {
+		if pcm[0] == pcm[1] || [2]byte(pcm) == g.pair {
 			continue // silence, in any encoding
 		}
+		g.pair = [2]byte(pcm)
 		g.even += magnitude(pcm[0])
 		g.odd += magnitude(pcm[1])
 		s := float64(int16(binary.LittleEndian.Uint16(pcm)))

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -90,6 +91,7 @@ type Socket struct {
 	queued  int      // its bytes
 	spare   [][]byte // buffers to use again
 	err     error    // why it ended; nil while it is open
+	wrote   error // why writing failed
 	closing bool
 
 	wake    chan struct{} // the queue is not empty
@@ -198,10 +200,13 @@ func (s *Socket) read() {
 	for {
 		_, message, err := s.conn.Read(s.live)
 		if err != nil {
-			s.Fail(s.cfg.lost(err))
 			s.mu.Lock()
 			closing := s.closing
+			if s.wrote != nil && errors.Is(err, net.ErrClosed) {
+				err = s.wrote
+			}
 			s.mu.Unlock()
+			s.Fail(s.cfg.lost(err))
 			if !closing {
 				_ = s.conn.CloseNow() // it is gone, whatever the error
 			}
@@ -239,7 +244,11 @@ func (s *Socket) write() {
 			err := s.conn.Write(s.live, websocket.MessageText, message)
 			stall.Stop()
 			if err != nil {
-				s.Fail(s.cfg.lost(err))
+				// The reader may know better why: the service says so before it closes.
+				s.mu.Lock()
+				s.wrote = err
+				s.mu.Unlock()
+				_ = s.conn.CloseNow()
 				return
 			}
 			s.reuse(message)
