@@ -8,7 +8,6 @@ import (
 
 	"parley/agent"
 	"parley/agent/llm"
-	"parley/agent/turn"
 )
 
 // maxAnnouncements bounds what waits to be announced.
@@ -17,32 +16,8 @@ const maxAnnouncements = 8
 // act does what the model wants done to the call. The call waits for the peer, so a
 // goroutine does; the conversation goes on meanwhile.
 func (s *session) act(r *reply, a markedAction) {
-	text := a.To
-	if a.Kind == llm.Digits && !s.cfg.SecretDigits {
-		text = a.Digits
-	}
-	s.emit(agent.Event{Type: agent.EventAction, Reason: string(a.Kind), Text: text})
-	s.workers.Go(func() {
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("cascade: panic in the call's control: %v", p)
-			}
-			s.post(s.life, acted{r, a, err})
-		}()
-		switch control := s.call.Control; a.Kind {
-		case llm.Transfer:
-			err = control.Transfer(s.life, agent.Transfer{To: a.To, Attended: a.Attended})
-		case llm.Digits:
-			err = control.SendDigits(s.life, a.Digits)
-		case llm.Hold:
-			err = control.Hold(s.life)
-		case llm.Resume:
-			err = control.Resume(s.life)
-		default:
-			err = fmt.Errorf("cascade: action %q is not known", a.Kind)
-		}
-	})
+	s.emitAction(a.Action)
+	s.workers.Go(func() { s.post(s.life, acted{r, a, s.control(s.life, a.Action)}) })
 }
 
 // acted: an action was done, or could not be.
@@ -67,24 +42,6 @@ func (e acted) happen(s *session) {
 	if e.reply == s.reply {
 		e.reply.sorry(s.cfg.TransferFailed)
 	}
-}
-
-// refusal tells the model why an action was not done.
-func refusal(a *llm.Action, err error) string {
-	what := string(a.Kind)
-	if a.Kind == llm.Transfer {
-		what = "the transfer to " + a.To
-	}
-	var failed *agent.TransferError
-	switch {
-	case errors.Is(err, agent.ErrForbidden):
-		return what + " is not allowed here."
-	case errors.Is(err, agent.ErrNotSupported):
-		return what + " is not possible in this call."
-	case errors.As(err, &failed) && failed.Code != 0:
-		return fmt.Sprintf("%s failed: %d %s.", what, failed.Code, failed.Reason)
-	}
-	return what + " failed."
 }
 
 // announcement is a text that somebody else wants said.
@@ -121,7 +78,7 @@ func (a announcement) happen(s *session) {
 
 // announceNext says the next announcement when nobody speaks.
 func (s *session) announceNext(now time.Time) {
-	for len(s.announcements) > 0 && s.reply == nil && !s.turns.Open() && !s.closing && !s.over {
+	for len(s.announcements) > 0 && s.reply == nil && !s.turns.Open() && !s.closing && !s.over && !s.screens() {
 		a := s.announcements[0]
 		s.announcements = s.announcements[1:]
 		if err := context.Cause(a.ctx); err != nil {
@@ -131,7 +88,7 @@ func (s *session) announceNext(now time.Time) {
 		r := newReply(s.life, prompt, s.cfg.Language, "")
 		r.phrase(a.text)
 		r.closed, r.told = true, a.told
-		s.decide(turn.Input{Kind: turn.ReplyBegan, At: now})
+		s.began(now)
 		s.start(r)
 	}
 }

@@ -32,7 +32,7 @@ func TestBR119ABargeInLeavesNothingToPlay(t *testing.T) {
 		r.speaks(2)
 		r.wait(3 * time.Second)
 		began := time.Now()
-		r.say("stop please", 800*ms)
+		r.say("stop please", 800*ms, "stop")
 		r.quiet(3)
 		barge := r.all(agent.EventBargeIn)
 		if len(barge) != 1 || barge[0].Reason != "voice" || barge[0].Latency > 200*ms {
@@ -216,7 +216,7 @@ func TestANoiseThatCutTheReplyLetsItGoOnWhereItWas(t *testing.T) {
 		r.say("go", time.Second)
 		r.speaks(2)
 		r.wait(1100 * ms)
-		r.sound(400 * ms) // a cough; its final transcript is empty
+		r.sound(time.Second) // a fit of coughing; its final transcript is empty
 		r.quiet(3)
 		stops := r.all(agent.EventAgentStopped)
 		if !stops[1].Interrupted || stops[2].Interrupted || stops[2].Heard != strings.TrimSpace(numbers(20)) {
@@ -240,13 +240,15 @@ func TestANoiseThatCutTheReplyLetsItGoOnWhereItWas(t *testing.T) {
 
 func TestBR123ACoughBeforeTheReplyDoesNotKillIt(t *testing.T) {
 	for name, script := range map[string]struct {
-		delay, after time.Duration
-		asked        int
+		delay, after, noise time.Duration
+		asked               int
 	}{
-		"while the model thinks":    {2 * time.Second, 300 * ms, 2},
-		"while the voice prepares":  {0, 300 * ms, 1},
-		"within the voice's end":    {time.Second, 0, 2},
-		"just before the first one": {0, 700 * ms, 1},
+		"while the model thinks":         {2 * time.Second, 300 * ms, 200 * ms, 1},
+		"while the voice prepares":       {0, 300 * ms, 200 * ms, 1},
+		"within the voice's end":         {time.Second, 0, 200 * ms, 1},
+		"just before the first one":      {0, 700 * ms, 200 * ms, 1},
+		"long, while the model thinks":   {2 * time.Second, 300 * ms, time.Second, 2},
+		"long, while the voice prepares": {0, 300 * ms, time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			converse(t, func(r *rig) {
@@ -257,7 +259,7 @@ func TestBR123ACoughBeforeTheReplyDoesNotKillIt(t *testing.T) {
 				r.say("book a table", time.Second)
 				r.until("the model is asked", func() bool { return len(r.model.asked()) == 1 })
 				r.wait(script.after)
-				r.sound(200 * ms)
+				r.sound(script.noise)
 				r.until("the reply is heard", func() bool { return strings.Contains(strings.Join(r.heard(), " "), "Reply number") })
 				turns := r.model.asked()
 				if len(turns) != script.asked || turns[len(turns)-1] != turns[0] {
@@ -292,7 +294,7 @@ func TestATwiceCutReplyIsToldAsAWhole(t *testing.T) {
 		r.say("go", time.Second)
 		r.speaks(2)
 		r.wait(1100 * ms)
-		r.sound(400 * ms)
+		r.sound(time.Second)
 		r.speaks(3)
 		r.wait(1100 * ms)
 		r.say("stop please", 600*ms)
@@ -322,7 +324,7 @@ func TestAReplyWhoseModelWasCutIsAskedForAgain(t *testing.T) {
 		r.say("go", time.Second)
 		r.speaks(2)
 		r.wait(2 * time.Second)
-		r.sound(400 * ms)
+		r.sound(time.Second)
 		r.quiet(3)
 		turns := r.model.asked()
 		if len(turns) != 2 || turns[1].Text != "go" || !strings.HasPrefix(turns[1].Interrupted, "On and on.") {

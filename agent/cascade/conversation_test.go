@@ -112,7 +112,7 @@ func TestEveryStepIsReported(t *testing.T) {
 				got = append(got, string(e.Type))
 			}
 		}
-		want := "agent_text agent_started agent_stopped user_started transcript transcript user_stopped agent_text agent_started agent_stopped"
+		want := "agent_text agent_started agent_stopped user_started transcript transcript user_stopped inference agent_text agent_started agent_stopped"
 		// The interim comes before the turn is confirmed and opens it.
 		want = strings.Replace(want, "user_started transcript", "transcript user_started", 1)
 		if strings.Join(got, " ") != want {
@@ -131,7 +131,7 @@ func TestEveryStepIsReported(t *testing.T) {
 func TestACallCostsFourGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
-		r := newRig(t, nil)
+		r := newRig(t, func(r *rig) { r.cfg.FillerAfter = time.Second })
 		defer r.hangUp()
 		r.speaks(1)
 		// The recogniser's and the fake line's are among them.
@@ -227,9 +227,16 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	cfg := DefaultConfig()
-	cfg.FillerAfter, cfg.ReopenTries = -1, -1
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "filler") || !strings.Contains(err.Error(), "tries") {
-		t.Errorf("got %v", err)
+	cfg.FillerAfter, cfg.ReopenTries, cfg.VoiceTries, cfg.NoAudio, cfg.Eager = -1, -1, -1, 1, time.Minute
+	cfg.MinConfidence, cfg.MachineWait, cfg.BeepWait, cfg.FillerEvery, cfg.ToolTime, cfg.MisheardTo = 2, 1, 1, 1, 0, "+1"
+	err := cfg.Validate()
+	for _, word := range []string{
+		"filler after", "filler every", "reopen tries", "voice tries", "no audio", "eager", "min confidence", "machine wait",
+		"beep wait", "tool time", "misheard to",
+	} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not named in %v", word, err)
+		}
 	}
 }
 

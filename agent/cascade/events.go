@@ -2,6 +2,7 @@ package cascade
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -42,8 +43,8 @@ type (
 		reply *reply
 		text  string
 	}
-	// mute: the voice could not speak a piece.
-	mute struct {
+	// spoke: the voice has spoken a piece, or could not.
+	spoke struct {
 		reply *reply
 		err   error
 	}
@@ -67,6 +68,7 @@ func (n notice) happen(s *session) {
 	if !n.At.IsZero() && now.After(n.At) {
 		in.Lag += now.Sub(n.At)
 	}
+	s.screenHears(n.Kind, now.Add(-in.Lag))
 	switch n.Kind {
 	case agent.VoiceOn:
 		in.Kind = turn.VoiceOn
@@ -104,22 +106,27 @@ func (t transcript) happen(s *session) {
 	case t.Err != nil:
 		s.complain(t.Err)
 		return
-	case s.turns.Muted():
+	case s.turns.Muted(), s.screens():
 		return
 	}
 	text := strings.TrimSpace(t.Text)
-	kind := turn.Interim
-	if t.Final {
-		kind = turn.Final
-	}
 	if text != "" {
 		s.emit(agent.Event{Type: agent.EventTranscript, Text: text, Final: t.Final, Confidence: t.Confidence})
 	}
-	s.decide(turn.Input{Kind: kind, At: time.Now(), Text: text, Confidence: t.Confidence})
+	in := turn.Input{Kind: turn.Interim, At: time.Now(), Text: text, Confidence: t.Confidence, Asked: s.hasAsked()}
+	if t.Final {
+		in.Kind = turn.Final
+		s.unfinished = false
+		s.finalCame()
+	}
+	s.decide(in)
+	if t.Final {
+		s.heardWords(text)
+	}
 }
 
 func (e expectation) happen(s *session) {
-	if e.reply != s.reply {
+	if !s.current(e.reply, e) {
 		return
 	}
 	e.reply.expects = true
@@ -127,6 +134,11 @@ func (e expectation) happen(s *session) {
 }
 
 func (t thought) happen(s *session) {
+	if t.reply == s.inferred { // who has no words does not say that there will be more
+		s.current(t.reply, t)
+		s.decide(turn.Input{Kind: turn.Complete, At: time.Now()})
+		return
+	}
 	if t.reply != s.reply {
 		return
 	}
@@ -143,12 +155,21 @@ func (t thought) happen(s *session) {
 func (e sentence) happen(s *session) {
 	if e.reply == s.reply {
 		s.emit(agent.Event{Type: agent.EventAgentText, Text: e.text})
+		s.decide(turn.Input{Kind: turn.ReplyWords, At: time.Now(), Text: e.text})
 	}
 }
 
-func (e mute) happen(s *session) {
-	if e.reply == s.reply {
-		s.complain(e.err)
+func (e spoke) happen(s *session) {
+	if e.reply != s.reply {
+		return
+	}
+	if e.err == nil {
+		s.mutes = 0
+		return
+	}
+	s.complain(e.err)
+	if s.mutes++; s.mutes == s.cfg.VoiceTries && !s.closing {
+		s.fail(fmt.Errorf("cascade: the voice is gone: %w", e.err), "")
 	}
 }
 

@@ -158,7 +158,7 @@ func TestTheNextSentenceIsMadeWhileTheFormerPlays(t *testing.T) {
 		r.quiet(2)
 		wire := r.wire()
 		for i := 1; i < len(wire); i++ {
-			if gap := wire[i].at.Sub(wire[i-1].at); gap > packet && wire[i].value > 4 {
+			if gap := wire[i].at.Sub(wire[i-1].at); gap > packet && wire[i].value > firstWord+4 {
 				t.Fatalf("a gap of %v within the reply", gap)
 			}
 		}

@@ -170,8 +170,21 @@ type words struct {
 	hang      bool
 
 	mu    sync.Mutex
-	said  []string // by value-1
+	said  []string // by their values
 	texts []string
+}
+
+// firstWord is below all values of words and above those of the soft tone.
+const firstWord = 2000
+
+// word is the one that has a value.
+func (w *words) word(value int16) (string, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := int(value) - firstWord - 1; i >= 0 && i < len(w.said) {
+		return w.said[i], true
+	}
+	return "", false
 }
 
 func (w *words) Rate() int { return rate }
@@ -195,7 +208,7 @@ func (w *words) Speak(ctx context.Context, text string, out func(tts.Chunk) erro
 		}
 		w.mu.Lock()
 		w.said = append(w.said, word)
-		value := int16(len(w.said))
+		value := firstWord + int16(len(w.said))
 		w.mu.Unlock()
 		pcm := slices.Repeat([]int16{value}, int(w.length*rate/time.Second))
 		chunk := tts.Chunk{PCM: pcm}

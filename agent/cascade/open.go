@@ -29,6 +29,7 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	s := &session{
 		cfg:    o.cfg,
 		call:   c,
+		filler: o.filler,
 		events: make(chan event, eventQueue),
 		frames: make(chan []int16, frameQueue),
 		free:   make(chan []int16, frameQueue),
@@ -36,16 +37,14 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 		speech: make(chan *reply, 1),
 		opened: time.Now(),
 	}
+	s.wishes.token = make(chan struct{}, 1)
 	samples := int(int64(o.cfg.STT.Rate()) * int64(frameTime) / int64(time.Second))
 	for room := make([]int16, cap(s.free)*samples); len(room) > 0; room = room[samples:] {
 		s.free <- room[:0:samples]
 	}
 	// The session outlives the context of its opening.
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	model, err := o.cfg.LLM.Open(ctx, llm.Conversation{
-		CallID: c.ID, SessionID: c.SessionID, ResourceID: c.Caller.ResourceID,
-		CallerName: c.Caller.Name, Called: c.Called, Direction: c.Direction, Memory: c.Memory,
-	})
+	model, err := o.cfg.LLM.Open(ctx, s.conversation())
 	if err != nil {
 		s.end(err)
 		return nil, fmt.Errorf("cascade: model: %w", err)
@@ -66,16 +65,17 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 }
 
 // session is the conversation of one call. Its goroutines are Run, which is the
-// loop that owns all state, one worker for the model, one for the voice, and those
-// of the recogniser's stream.
+// loop that owns all state, one worker for the model, one for the voice, those of
+// the recogniser's stream, and one that fills a silence while there is one.
 //
 //	Hear ──> frames ──┐                        ┌── asks ───> think ── pieces ──┐
 //	                  ├──> loop: turn.Step ────┤            (model)            v
 //	Notice, results,  │     Pause, Stop        └── speech ─────────────────> speak ──> Speaker.Say
 //	workers > events ─┘                                                     (voice)
 type session struct {
-	cfg  Config
-	call agent.Call
+	cfg    Config
+	call   agent.Call
+	filler *filler
 
 	life    context.Context // of the recogniser, the model and the voice
 	end     context.CancelCauseFunc
@@ -86,24 +86,41 @@ type session struct {
 	events       chan event
 	frames, free chan []int16
 	asks, speech chan *reply
+	wishes       wishes
+	early        atomic.Pointer[reply] // the one that inferred is, for goroutines
+	tools        toolsAtWork
+	secrets      secrets
 
 	lostFrames, lostEvents atomic.Uint64
 
 	// The rest is the loop's alone.
-	turns         *turn.Controller
-	reply         *reply // the one under way, or nil
-	cut           cut    // the one that the open turn has cut off
-	owed          owed
-	stream        stt.Stream // nil while it is opened anew
-	streamID      int
-	streamSince   time.Time
-	tries         int     // to open the stream, since one has lasted
-	backlog       []int16 // what the caller said meanwhile
-	expect        llm.Expect
-	unasked       *llm.Turn      // a turn that the model was not asked to reply to
-	lastFrame     time.Time      // when the caller's sound came last
-	deaf          bool           // the recogniser is gone for good
+	turns    *turn.Controller
+	reply    *reply // the one under way, or nil
+	cut      cut    // the one that the open turn has cut off
+	owed     owed
+	unasked  *llm.Turn  // a turn that the model was not asked to reply to
+	untold   []fate     // of replies, that the model has not been told
+	words    wordsSoFar // of the open turn
+	inferred *reply     // begun before the turn is over, and not heard yet
+	woken    wakening
+	leave    leaving
+	toolsRun int // that the turn taking knows of
+	screen   *screening
+	misheard turn.Rung
+	hopeless int  // turns in a row that were hard to understand
+	asked    bool // the sentence that was heard last is a question
+	expect   llm.Expect
+
+	stream      stt.Stream // nil while it is opened anew
+	streamID    int
+	streamSince time.Time
+	tries       int     // to open the stream, since one has lasted
+	recent      []int16 // what a new stream would have to hear again
+	deaf        bool    // the recogniser is gone for good
+
 	announcements []announcement // that wait for their moment
+	mutes         int            // sentences in a row that the voice could not speak
+	unfinished    bool           // a final transcript was asked for and has not come
 	closing       bool           // the last words are spoken; the caller changes nothing any more
 	over          bool
 	result        error // of Run, once over

@@ -69,7 +69,7 @@ func (c *chance) upTo(d time.Duration) time.Duration { return time.Duration(c.n(
 func (c *chance) prepare(r *rig) {
 	r.cfg.Greeting = []string{"", "g0w0 g0w1 g0w2. g0w3."}[c.n(2)]
 	r.cfg.Turn.MuteGreeting = c.n(4) == 0
-	r.cfg.FirstToken = 3 * time.Second
+	r.cfg.FirstToken, r.cfg.VoiceTries = 3*time.Second, 0
 	r.cfg.Turn.Idle = 2 * time.Second
 	r.voice.firstByte = c.upTo(600 * ms)
 	if c.broken = c.n(5) == 0; c.broken {
@@ -228,7 +228,8 @@ func inOrder(r *rig) error {
 	last := -1
 	for _, s := range r.wire() {
 		var n, w int
-		if _, err := fmt.Sscanf(r.voice.said[s.value-1], "r%dw%d", &n, &w); err != nil {
+		word, _ := r.voice.word(s.value)
+		if _, err := fmt.Sscanf(word, "r%dw%d", &n, &w); err != nil {
 			continue
 		}
 		if n < last {

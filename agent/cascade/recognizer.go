@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	// keep is how much of what the caller says is kept while the recogniser is
-	// opened anew; the oldest is dropped.
-	keep = 5 * time.Second
+	// keep is how much of what the caller says is kept for the case that the recogniser
+	// is lost, and while it is opened anew; the oldest is dropped.
+	keep = 8 * time.Second
+	// lead is how much is kept while nobody speaks: the beginning of a word that is not
+	// known to be one yet.
+	lead = 500 * time.Millisecond
 	// longestPause is between two tries to open it.
 	longestPause = 5 * time.Second
 	// openTimeout bounds a try.
@@ -38,19 +41,40 @@ func (s *session) drain() {
 // listen gives the recogniser a frame and its buffer back to Hear.
 func (s *session) listen(frame []int16) {
 	defer func() { s.free <- frame }()
-	s.lastFrame = time.Now()
-	switch {
-	case s.turns.Muted() || s.deaf:
-	case s.stream != nil:
+	s.decide(turn.Input{Kind: turn.Sound, At: time.Now()})
+	if s.screen != nil {
+		s.screen.Hear(frame)
+	}
+	if s.turns.Muted() || s.deaf || s.screens() {
+		return
+	}
+	s.remember(frame)
+	if s.stream != nil {
 		if err := s.stream.Write(frame); err != nil {
 			s.lost(err)
 		}
-	default:
-		most := int(int64(s.cfg.STT.Rate()) * int64(keep) / int64(time.Second))
-		if over := len(s.backlog) + len(frame) - most; over > 0 {
-			s.backlog = s.backlog[:copy(s.backlog, s.backlog[min(over, len(s.backlog)):])]
-		}
-		s.backlog = append(s.backlog, frame...)
+	}
+}
+
+// remember keeps what a new stream would have to hear again if this one were lost: all
+// of the words that are not final, and what came while there was no stream.
+func (s *session) remember(frame []int16) {
+	length := keep
+	if s.stream != nil && !s.turns.Open() && !s.turns.Speaking() {
+		length = lead
+	}
+	s.recent = append(s.recent, frame...)
+	most := int(int64(s.cfg.STT.Rate()) * int64(length) / int64(time.Second))
+	// A second is moved at a time, not each frame.
+	if over := len(s.recent) - most; over >= s.cfg.STT.Rate() {
+		s.recent = s.recent[:copy(s.recent, s.recent[over:])]
+	}
+}
+
+// finalCame forgets what has become words.
+func (s *session) finalCame() {
+	if s.stream != nil {
+		s.recent = s.recent[:0]
 	}
 }
 
@@ -126,18 +150,17 @@ func (b bounded) Close() error {
 func (e reopened) happen(s *session) {
 	if e.err != nil {
 		s.deaf = true
-		s.backlog = nil
+		s.recent = nil
 		s.complain(e.err)
 		s.fail(e.err, s.cfg.Deaf)
 		return
 	}
 	s.stream, s.streamSince, s.tries = e.stream, time.Now(), e.tries
-	if len(s.backlog) > 0 {
-		if err := s.stream.Write(s.backlog); err != nil {
+	if len(s.recent) > 0 {
+		if err := s.stream.Write(s.recent); err != nil {
 			s.lost(err)
 			return
 		}
-		s.backlog = nil
 	}
 	// The utterance that is going on goes on in the new stream.
 	if s.turns.Speaking() || s.turns.Open() {

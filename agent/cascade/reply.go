@@ -27,9 +27,10 @@ const ahead = 64
 // words before it were heard.
 type item struct {
 	text   string // as generated, without Markdown, the white space before it included
+	style  string // how it is spoken
 	said   string // of text, where the voice broke off within it
 	broken bool
-	own    bool // the gateway's own words (filler, fallback), no part of what the model said
+	own    bool // the gateway's own words (a fallback), no part of what the model said
 	action *llm.Action
 	done   bool // the action was begun
 }
@@ -40,7 +41,7 @@ type purpose uint8
 const (
 	greeting purpose = iota
 	answer           // to a turn of the caller
-	prompt           // nobody says anything
+	prompt           // nobody says anything, or somebody else wants it said
 	farewell         // the last words: what the caller says does not change that the call ends
 )
 
@@ -50,10 +51,11 @@ const (
 // for the new one's.
 type reply struct {
 	purpose purpose
-	turn    llm.Turn  // what the model is asked
-	ask     bool      // the model is asked
-	since   time.Time // the caller's last sound; zero: it answers no turn
-	again   bool      // it goes on after a false interruption
+	turn    llm.Turn      // what the model is asked
+	ask     bool          // the model is asked
+	since   time.Time     // the caller's last sound; zero: it answers no turn
+	known   bool          // it goes on after a false interruption: the model knows of it
+	before  time.Duration // of it was heard before that
 
 	ctx      context.Context // of everything about it
 	cancel   context.CancelCauseFunc
@@ -66,6 +68,9 @@ type reply struct {
 	taken   int  // items[:taken] were given to the voice
 	asked   bool // the model has been asked
 	closed  bool
+	sealed  bool // the caller is not done: it has no words
+	works   bool // a tool is at work
+	style   string
 	heard   string
 	pending *chat.Splitter
 	plain   chat.Markdown
@@ -75,6 +80,7 @@ type reply struct {
 	from    time.Duration
 	waits   bool // the voice waits for the call to take its sound
 	sounds  bool // the voice has given the first sound
+	starts  []start
 
 	more, room chan struct{} // tokens: there may be an item, there may be room
 
@@ -85,8 +91,12 @@ type reply struct {
 	end       time.Duration
 	lastPause time.Time // of the model, after which pause was called
 	marks     []markedAction
-	failed    error      // ends the session after it
-	told      chan error // of an announcement: how it ended; nil of others
+	version   uint64        // of the model, of a reply that was begun early
+	adopted   chan struct{} // of such a one: closed when the turn has ended and it is heard
+	held      []event       // about it, until then
+	leaves    bool          // the agent ends the call after it
+	failed    error         // ends the session after it
+	told      chan error    // of an announcement: how it ended; nil of others
 }
 
 // markedAction is an action with the place on the timeline it waits for.
@@ -131,13 +141,23 @@ func (r *reply) wasAsked() bool {
 	return r.asked
 }
 
-// write takes a piece of the model's text; it waits while too much is waiting for
-// the voice.
-func (r *reply) write(text string) error {
+// write takes a piece of the model's; it waits while too much is waiting for the
+// voice.
+func (r *reply) write(c llm.Chunk) error {
 	r.mu.Lock()
-	if !r.closed && text != "" {
-		r.last = time.Now()
-		r.add(r.pending.Write(text))
+	if !r.closed {
+		if c.Style != "" && c.Style != r.style {
+			r.add(r.pending.Flush())
+			r.style = c.Style
+		}
+		if c.Thinking { // what was said before is all there is for now
+			r.add(r.pending.Flush())
+		}
+		if c.Text != "" || c.Thinking || r.works {
+			r.last = time.Now()
+		}
+		r.works = c.Thinking
+		r.add(r.pending.Write(c.Text))
 	}
 	r.mu.Unlock()
 	return r.waitForRoom()
@@ -155,7 +175,7 @@ func (r *reply) add(pieces []string) {
 		}
 		lead := piece[:len(piece)-len(strings.TrimLeftFunc(piece, unicode.IsSpace))]
 		tail := piece[len(strings.TrimRightFunc(piece, unicode.IsSpace)):]
-		r.put(item{text: r.space + lead + words})
+		r.put(item{text: r.space + lead + words, style: r.style})
 		r.space = tail
 	}
 }
@@ -236,13 +256,25 @@ func (r *reply) pause() {
 	}
 }
 
-// filler speaks for a model that has said nothing yet.
-func (r *reply) filler(text string) {
+// seal ends a reply that has no words because the caller is not done.
+func (r *reply) seal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closed && len(r.items) == 0 {
-		r.put(item{text: text, own: true})
-	}
+	r.closed, r.sealed = true, true
+	token(r.more)
+}
+
+func (r *reply) isSealed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sealed
+}
+
+// working says whether the model waits for a tool.
+func (r *reply) working() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.works && !r.closed
 }
 
 // close says that the model is done; with err, instead of what it left unfinished,
@@ -274,115 +306,13 @@ func (r *reply) abandon(cause error) (complete bool) {
 	return complete
 }
 
-// take waits for the next item; false when there will be none.
-func (r *reply) take() (it item, ok bool) {
-	for {
-		r.mu.Lock()
-		if r.ctx.Err() != nil || r.taken == len(r.items) && r.closed {
-			r.mu.Unlock()
-			return item{}, false
-		}
-		if r.taken < len(r.items) {
-			it = r.items[r.taken]
-			r.taken++
-			r.mu.Unlock()
-			token(r.room)
-			return it, true
-		}
-		r.mu.Unlock()
-		select {
-		case <-r.more:
-		case <-r.ctx.Done():
-			return item{}, false
-		}
+// silentSince is since when the model is expected to say something, and for how long it
+// may be silent; false when it is not expected to.
+func (r *reply) silentSince(firstToken, toolTime time.Duration) (since time.Time, limit time.Duration, thinks bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limit = firstToken; r.works {
+		limit = toolTime
 	}
-}
-
-// broke notes that the voice broke off within the item that was taken last.
-func (r *reply) broke(said string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	it := &r.items[r.taken-1]
-	it.said, it.broken = said, true
-}
-
-// silentSince is since when the model is expected to say something; false when it
-// is not.
-func (r *reply) silentSince() (time.Time, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last, r.ask && !r.closed && !r.blocked
-}
-
-// empty says whether nothing is to be spoken so far.
-func (r *reply) empty() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.items) == 0
-}
-
-// saying notes that sound of a piece that begins at a position is about to be given
-// to the call, and then that it was.
-func (r *reply) saying(now bool, at time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waits = now; !r.sounds {
-		r.sounds, r.from = true, at
-	}
-}
-
-// saysNow says whether sound is being given to the call.
-func (r *reply) saysNow() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.waits
-}
-
-// sounded says where the first sound is, if there is one.
-func (r *reply) sounded() (time.Duration, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.from, r.sounds
-}
-
-// text is what was generated so far, also before a false interruption.
-func (r *reply) text() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var b strings.Builder
-	b.WriteString(r.heard)
-	for _, it := range r.items {
-		if !it.own {
-			b.WriteString(it.text)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// rest is what is left to say when heard was heard, what was heard before the
-// reply went on included.
-func (r *reply) rest(heard string) []item {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := len(heard) - len(r.heard)
-	var left []item
-	for _, it := range r.items {
-		text := it.text
-		if it.broken {
-			text = it.said
-		}
-		switch {
-		case it.done:
-		case it.own, it.action != nil:
-			if n <= 0 {
-				left = append(left, it)
-			}
-		case n >= len(text):
-			n -= len(text)
-		default:
-			left = append(left, item{text: text[max(n, 0):]})
-			n = 0
-		}
-	}
-	return left
+	return r.last, limit, r.ask && !r.closed && !r.blocked
 }

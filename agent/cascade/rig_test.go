@@ -60,6 +60,7 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 	}
 	r.stt.SampleRate = rate
 	r.cfg.Greeting = "Welcome to Parley."
+	r.cfg.FillerAfter = 0
 	r.cfg.STT, r.cfg.TTS, r.cfg.LLM = r.stt, r.voice, r.model
 	if prepare != nil {
 		prepare(r)
@@ -153,12 +154,12 @@ func (r *rig) heard() []string {
 		}
 		counts[s.value] += s.samples
 	}
-	r.voice.mu.Lock()
-	defer r.voice.mu.Unlock()
 	var whole []string
+	length := int(r.voice.length * rate / time.Second)
 	for _, v := range order {
-		if counts[v] == int(r.voice.length*rate/time.Second) {
-			whole = append(whole, r.voice.said[v-1])
+		// A filler is made once and may be heard several times.
+		if word, ok := r.voice.word(v); ok && counts[v]%length == 0 {
+			whole = append(whole, word)
 		}
 	}
 	return whole

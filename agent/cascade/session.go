@@ -71,9 +71,7 @@ func (s *session) Run(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.lastFrame = time.Now()
-	s.turns = turn.NewController(s.cfg.Turn, s.lastFrame)
-	s.greet()
+	s.begin(time.Now())
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for !s.over {
@@ -86,6 +84,7 @@ func (s *session) Run(ctx context.Context) (err error) {
 		case e := <-s.events:
 			s.drain() // the recogniser has the sound before it hears what it means
 			e.happen(s)
+		case <-s.wishes.token:
 		case <-timer.C:
 			s.due = time.Time{}
 		}
@@ -118,7 +117,14 @@ func (s *session) shutdown(ctx context.Context, err error) {
 		s.reply = nil
 		r.abandon(errInterrupted)
 		r.tell(agent.ErrClosed)
-		s.agentStopped(r, r.spoken.Heard(at), true, at)
+		f := fateOf(r, r.spoken.Heard(at), true, at)
+		s.agentStopped(f, r.started, at)
+		s.tellLater(f)
+	}
+	s.drop()
+	s.tellNow()
+	if s.turns != nil && s.turns.Open() { // what was said is on record
+		s.emit(agent.Event{Type: agent.EventUserStopped, Text: s.words.text, Reason: "call ended"})
 	}
 	s.closeModel(cause)
 	if s.stream != nil {
@@ -162,48 +168,55 @@ func (s *session) arm(timer *time.Timer) {
 // nextDue is when something is to be done though nothing happens; zero: never.
 func (s *session) nextDue() time.Time {
 	var due time.Time
-	if !s.closing {
-		due, _ = s.turns.Due()
-	}
 	earlier := func(t time.Time) {
 		if !t.IsZero() && (due.IsZero() || t.Before(due)) {
 			due = t
 		}
 	}
-	if s.cfg.NoAudio > 0 && !s.closing && s.turns.Speaking() {
-		earlier(s.lastFrame.Add(s.cfg.NoAudio))
+	if s.screen != nil {
+		at, _ := s.screen.Due()
+		earlier(at)
 	}
-	r := s.reply
-	if r == nil {
-		return due
+	if !s.closing && !s.screens() {
+		at, _ := s.turns.Due()
+		earlier(at)
 	}
-	if since, thinks := r.silentSince(); thinks {
-		earlier(since.Add(s.cfg.FirstToken))
+	if s.toolsRun > 0 {
+		at, _ := s.tools.at(time.Now(), s.cfg.ToolTime)
+		earlier(at)
+	}
+	earlier(s.wishesDue())
+	if r := s.reply; r != nil {
+		s.replyDue(r, earlier)
+	}
+	return due
+}
+
+// replyDue gives the times at which something is to be done about the reply.
+func (s *session) replyDue(r *reply, earlier func(time.Time)) {
+	if since, limit, thinks := r.silentSince(s.cfg.FirstToken, s.cfg.ToolTime); thinks {
+		earlier(since.Add(limit))
 		if r.lastPause != since {
 			earlier(since.Add(pauseAfter))
-		}
-		if s.fills() && r.empty() {
-			earlier(since.Add(s.cfg.FillerAfter))
 		}
 	}
 	if _, sounds := r.sounded(); sounds || r.said || len(r.marks) > 0 {
 		earlier(s.progress.next)
 	}
-	return due
 }
 
 // passTime does what the clock asks for, and what may have become due with it.
 func (s *session) passTime() {
 	now := time.Now()
-	in := turn.Input{Kind: turn.Tick, At: now}
-	if silent := now.Sub(s.lastFrame); s.cfg.NoAudio > 0 && silent >= s.cfg.NoAudio && s.turns.Speaking() {
-		in.Kind, in.Lag = turn.VoiceOff, silent
-	}
-	s.decide(in)
+	s.wished(now)
+	s.screened(now)
+	s.watchTools(now)
+	s.decide(turn.Input{Kind: turn.Tick, At: now})
 	if r := s.reply; r != nil {
 		s.watchModel(r, now)
 		s.settle(r, now)
 	}
+	s.grant(now)
 	s.announceNext(now)
 	s.report(now)
 }
@@ -241,7 +254,12 @@ func (s *session) report(now time.Time) {
 	}
 }
 
+// emit reports an event, without what callers keyed in where that is secret. Any
+// goroutine may.
 func (s *session) emit(e agent.Event) {
 	e.At = time.Now()
+	if s.cfg.SecretDigits {
+		e.Text, e.Heard = s.secrets.hide(e.Text), s.secrets.hide(e.Heard)
+	}
 	s.call.Emit(e)
 }

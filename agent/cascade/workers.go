@@ -28,12 +28,7 @@ func hand(jobs chan *reply, r *reply) {
 // work runs one of the session's workers until the session is over.
 func (s *session) work(jobs chan *reply, do func(*reply)) {
 	defer s.workers.Done()
-	// A provider that panics takes its own call down, not the others'.
-	defer func() {
-		if p := recover(); p != nil {
-			s.post(s.life, fault{fmt.Errorf("cascade: panic in a provider: %v", p)})
-		}
-	}()
+	defer s.rescue()
 	for {
 		select {
 		case <-s.life.Done():
@@ -44,19 +39,35 @@ func (s *session) work(jobs chan *reply, do func(*reply)) {
 	}
 }
 
+// rescue is deferred by goroutines that call providers: one that panics takes its own
+// call down, not the others'.
+func (s *session) rescue() {
+	if p := recover(); p != nil {
+		s.post(s.life, fault{fmt.Errorf("cascade: panic in a provider: %v", p)})
+	}
+}
+
 // think has the model say its reply, piece by piece.
 func (s *session) think(r *reply) {
 	if !r.begin() {
 		return
 	}
+	unjudged := r.turn.Tentative
 	out := func(c llm.Chunk) error {
 		if err := context.Cause(r.thinking); err != nil {
 			return err
 		}
+		if unjudged {
+			unjudged = false
+			if c.Incomplete > 0 {
+				r.seal()
+			}
+			s.post(r.thinking, judged{r, c.Incomplete})
+		}
 		if c.Expect != nil {
 			s.post(r.thinking, expectation{r, *c.Expect})
 		}
-		err := r.write(c.Text)
+		err := r.write(c)
 		if err == nil && c.Action != nil {
 			r.act(*c.Action)
 		}
@@ -78,25 +89,29 @@ func (s *session) speak(r *reply) {
 	// Nothing is queued when a reply begins: the one before was heard to its end
 	// or stopped.
 	at := s.call.Speaker.Played()
+	quiet := &silence{s: s, r: r}
+	defer func() { quiet.end(at) }()
 	for {
+		quiet.begin(at)
 		it, ok := r.take()
 		if !ok {
 			break
 		}
 		if it.action != nil {
+			at = quiet.end(at)
 			s.mark(r, it.action, at)
 			continue
 		}
 		s.post(r.ctx, sentence{r, strings.TrimSpace(it.text)})
-		var err error
-		at, err = s.say(r, it, at)
+		err := s.sayTwice(r, it, quiet, &at)
 		if errors.Is(err, agent.ErrClosed) || errors.Is(err, agent.ErrStopped) {
 			break // cut off, or the call is over and Run is about to hear of it: no fault
 		}
-		if err != nil && r.ctx.Err() == nil {
-			s.post(r.ctx, mute{r, err})
+		if r.ctx.Err() == nil {
+			s.post(r.ctx, spoke{r, err})
 		}
 	}
+	at = quiet.end(at)
 	if r.ctx.Err() != nil {
 		return
 	}
@@ -120,48 +135,110 @@ func (s *session) mark(r *reply, a *llm.Action, at time.Duration) {
 	}
 }
 
-// say speaks one piece that begins at a position, and returns where it ends.
-func (s *session) say(r *reply, it item, at time.Duration) (time.Duration, error) {
-	if !it.own {
-		r.spoken.Begin(at, it.text)
+// sayTwice speaks one piece, and once more when the voice failed before its first
+// sound. What was heard the beginning of is not said again (BR-149).
+func (s *session) sayTwice(r *reply, it item, quiet *silence, at *time.Duration) error {
+	p := &piece{s: s, r: r, item: it, quiet: quiet, at: *at}
+	err := p.say()
+	if err != nil && !p.began && !errors.Is(err, errNoSound) && r.ctx.Err() == nil {
+		err = p.say()
 	}
-	ctx, cancel := context.WithCancelCause(r.ctx)
+	p.settle(err)
+	*at = p.at + p.length()
+	return err
+}
+
+// piece is a sentence, or less, on its way through the voice.
+type piece struct {
+	item
+	s       *session
+	r       *reply
+	quiet   *silence
+	at      time.Duration // where it begins
+	began   bool          // there was sound
+	samples int
+}
+
+func (p *piece) length() time.Duration {
+	return time.Duration(int64(p.samples) * int64(time.Second) / int64(p.s.cfg.TTS.Rate()))
+}
+
+// say speaks the piece.
+func (p *piece) say() error {
+	ctx, cancel := context.WithCancelCause(p.r.ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(s.cfg.FirstSound, func() { cancel(errNoSound) })
+	wait := p.s.cfg.FirstSound
+	watch := time.AfterFunc(wait, func() { cancel(errNoSound) })
 	defer watch.Stop()
-	samples, rate := 0, s.cfg.TTS.Rate()
-	length := func() time.Duration { return time.Duration(int64(samples) * int64(time.Second) / int64(rate)) }
-	err := s.cfg.TTS.Speak(ctx, strings.TrimSpace(it.text), func(c tts.Chunk) error {
+	out := func(c tts.Chunk) error {
 		watch.Stop()
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		samples += len(c.PCM)
-		if !it.own {
-			for _, w := range c.Words {
-				r.spoken.Word(w.Text, w.End)
-			}
-			r.spoken.Grow(length())
+		err := p.chunk(ctx, c)
+		if err == nil {
+			watch.Reset(wait)
 		}
-		if len(c.PCM) > 0 {
-			r.saying(true, at)
-			err := s.call.Speaker.Say(ctx, c.PCM)
-			if r.saying(false, at); err != nil {
-				return err
-			}
-		}
-		watch.Reset(s.cfg.FirstSound)
-		return nil
-	})
+		return err
+	}
+	err := p.speak(ctx, strings.TrimSpace(p.text), out)
 	if err != nil && context.Cause(ctx) == errNoSound {
-		err = errNoSound
+		return errNoSound
 	}
-	switch {
-	case it.own || r.ctx.Err() != nil: // what was cut off may yet be said
-	case err != nil:
-		r.broke(r.spoken.Fail())
-	default:
-		r.spoken.End()
+	return err
+}
+
+// speak has the voice speak in the style of the piece, if it can.
+func (p *piece) speak(ctx context.Context, text string, out func(tts.Chunk) error) error {
+	if styled, ok := p.s.cfg.TTS.(tts.Styled); ok && p.style != "" {
+		return styled.SpeakStyled(ctx, text, p.style, out)
 	}
-	return at + length(), err
+	return p.s.cfg.TTS.Speak(ctx, text, out)
+}
+
+// begin says that the piece's sound begins.
+func (p *piece) begin() {
+	if p.began {
+		return
+	}
+	p.began = true
+	p.at = p.quiet.end(p.at)
+	p.r.begins(p.at, p.text)
+	if !p.own {
+		p.r.spoken.Begin(p.at, p.text)
+	}
+}
+
+// chunk gives sound of the piece to the call.
+func (p *piece) chunk(ctx context.Context, c tts.Chunk) error {
+	p.begin()
+	p.samples += len(c.PCM)
+	if !p.own {
+		for _, w := range c.Words {
+			p.r.spoken.Word(w.Text, w.End)
+		}
+		p.r.spoken.Grow(p.length())
+	}
+	if len(c.PCM) == 0 {
+		return nil
+	}
+	p.r.saying(true, p.at)
+	err := p.s.call.Speaker.Say(ctx, c.PCM)
+	p.r.saying(false, p.at)
+	return err
+}
+
+// settle notes how the piece ended.
+func (p *piece) settle(err error) {
+	if p.own || p.r.ctx.Err() != nil { // what was cut off may yet be said
+		return
+	}
+	if !p.began { // there is nothing to hear of it
+		p.r.spoken.Begin(p.at, p.text)
+	}
+	if err != nil {
+		p.r.broke(p.r.spoken.Fail())
+		return
+	}
+	p.r.spoken.End()
 }

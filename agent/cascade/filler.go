@@ -1,0 +1,221 @@
+package cascade
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"parley/agent/tts"
+)
+
+const (
+	// toneEvery is from one soft tone to the next.
+	toneEvery = 2 * time.Second
+	// phraseTime is how long the voice may take to make the filler; then the tone is
+	// played in its place.
+	phraseTime = 2 * time.Second
+	// fillAhead is how much of a filler may be queued: so soon does it end.
+	fillAhead = 100 * time.Millisecond
+	// fillPiece is what is queued at a time.
+	fillPiece = 40 * time.Millisecond
+	// longestWord bounds how long a filler goes on to end with a whole word.
+	longestWord = time.Second
+)
+
+// filler is what silences are filled with, in all calls of an agent.
+type filler struct {
+	tone []int16
+
+	mu     sync.Mutex
+	phrase sound // made once
+}
+
+// sound is samples, and where its words end.
+type sound struct {
+	pcm  []int16
+	ends []int
+}
+
+// softTone is two notes at -30 dB, each swelling and fading.
+func softTone(rate int) []int16 {
+	const loudness, note, gap = 1000, 140 * time.Millisecond, 40 * time.Millisecond
+	samples := func(d time.Duration) int { return int(int64(rate) * int64(d) / int64(time.Second)) }
+	var pcm []int16
+	for _, height := range []float64{440, 554} {
+		n := samples(note)
+		for i := range n {
+			swell := math.Sin(math.Pi * float64(i) / float64(n))
+			pcm = append(pcm, int16(loudness*swell*swell*math.Sin(2*math.Pi*height*float64(i)/float64(rate))))
+		}
+		pcm = append(pcm, make([]int16, samples(gap))...)
+	}
+	return pcm
+}
+
+// said is the filler's phrase as sound. When the voice cannot make it in time there is
+// none, and it is tried again the next time.
+func (f *filler) said(ctx context.Context, voice tts.Voice, text string) sound {
+	f.mu.Lock()
+	made := f.phrase
+	f.mu.Unlock()
+	if made.pcm != nil {
+		return made
+	}
+	ctx, cancel := context.WithTimeout(ctx, phraseTime)
+	defer cancel()
+	err := voice.Speak(ctx, text, func(c tts.Chunk) error {
+		made.pcm = append(made.pcm, c.PCM...)
+		for _, w := range c.Words {
+			made.ends = append(made.ends, int(int64(w.End)*int64(voice.Rate())/int64(time.Second)))
+		}
+		return ctx.Err()
+	})
+	if err != nil || len(made.pcm) == 0 {
+		return sound{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.phrase = made
+	return made
+}
+
+// silence is the wait for the next sound of a reply. The voice's worker begins and ends
+// it; between, a goroutine fills it when it gets long.
+type silence struct {
+	s      *session
+	r      *reply
+	ctx    context.Context    // until it is over
+	stop   context.CancelFunc // nil: there is sound
+	done   chan struct{}
+	length time.Duration // of what was played, once done
+}
+
+// begin says that what was said so far ends at a position, and no sound comes for now.
+func (q *silence) begin(at time.Duration) {
+	if q.s.cfg.FillerAfter <= 0 || q.stop != nil {
+		return
+	}
+	q.ctx, q.stop = context.WithCancel(q.r.ctx)
+	q.done, q.length = make(chan struct{}), 0
+	go func() {
+		defer close(q.done)
+		defer q.s.rescue()
+		f := filling{silence: q, from: at, at: at}
+		f.run()
+		q.length = f.at - f.from
+	}()
+}
+
+// end says that sound comes now, and gives the position at which it begins.
+func (q *silence) end(at time.Duration) time.Duration {
+	if q.stop == nil {
+		return at
+	}
+	q.stop()
+	<-q.done
+	q.stop = nil
+	return at + q.length
+}
+
+// filling is a silence being filled.
+type filling struct {
+	*silence
+	from, at time.Duration // the positions where it began, and is
+}
+
+// run fills the silence until it is over.
+func (f *filling) run() {
+	s := f.s
+	// The silence begins when all that was said before was heard.
+	for left := f.at - s.call.Speaker.Played(); left > slack; left = f.at - s.call.Speaker.Played() {
+		if !f.wait(max(left, frameTime)) {
+			return
+		}
+	}
+	if !f.wait(s.cfg.FillerAfter) {
+		return
+	}
+	var next time.Time // for the phrase
+	for {
+		now := time.Now()
+		if s.cfg.Filler != "" && !now.Before(next) {
+			next = now.Add(s.cfg.FillerEvery)
+			if made := s.filler.said(f.ctx, s.cfg.TTS, s.cfg.Filler); len(made.pcm) > 0 {
+				if !f.play(made) {
+					return
+				}
+			} else if !f.play(sound{pcm: s.filler.tone}) {
+				return
+			}
+		} else if !f.play(sound{pcm: s.filler.tone}) {
+			return
+		}
+		pause := toneEvery
+		if len(s.filler.tone) == 0 {
+			if s.cfg.Filler == "" {
+				return
+			}
+			pause = time.Until(next)
+		}
+		if !f.wait(max(pause, frameTime)) {
+			return
+		}
+	}
+}
+
+// wait waits for d; false: the silence is over.
+func (f *filling) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
+}
+
+// play plays a sound, never much ahead of what is heard; false: the silence is over, for
+// which a word is ended.
+func (f *filling) play(x sound) bool {
+	rate := f.s.cfg.TTS.Rate()
+	length := func(samples int) time.Duration {
+		return time.Duration(int64(samples) * int64(time.Second) / int64(rate))
+	}
+	piece := int(int64(rate) * int64(fillPiece) / int64(time.Second))
+	begun := f.at
+	defer f.s.call.Speaker.Flush()
+	for i := 0; i < len(x.pcm); {
+		n := min(i+piece, len(x.pcm))
+		for f.at-f.s.call.Speaker.Played() > fillAhead && f.wait(frameTime) {
+			continue
+		}
+		goesOn := f.ctx.Err() == nil
+		if !goesOn {
+			if n = x.wordEnd(i); n == 0 || length(n-i) > longestWord {
+				return false
+			}
+		}
+		if err := f.s.call.Speaker.Say(f.r.ctx, x.pcm[i:n]); err != nil {
+			return false
+		}
+		i = n
+		f.at = begun + length(i)
+		if !goesOn {
+			return false
+		}
+	}
+	return true
+}
+
+// wordEnd is where the word ends that is being said at a sample; 0: not known, or between
+// words.
+func (x sound) wordEnd(at int) int {
+	for _, end := range x.ends {
+		if end >= at && end <= len(x.pcm) {
+			return end
+		}
+	}
+	return 0
+}
