@@ -22,6 +22,9 @@ func (o fields) actions(s *sink) error {
 		s.refuse("actions are switched off.")
 		return nil
 	}
+	if err := s.flush(); err != nil {
+		return err
+	}
 	var list []json.RawMessage
 	if json.Unmarshal(o["actions"], &list) != nil {
 		s.refuse(`"actions" must be a list.`)

@@ -27,17 +27,22 @@ type Model struct {
 	started chan struct{} // closed when the "start" request is over; nil: not sent
 	abandon context.CancelFunc
 
+	work    sync.WaitGroup // searches and digests
 	mu      sync.Mutex
 	session string
 	system  []string
 	summary string
+	minutes minutes
+	search  *search  // the last one; nil: none
 	refused []string // actions, for the next request
 	running *turn
 }
 
 var (
-	_ llm.Model   = (*Model)(nil)
-	_ llm.Refuser = (*Model)(nil)
+	_ llm.Model      = (*Model)(nil)
+	_ llm.Refuser    = (*Model)(nil)
+	_ llm.Hearer     = (*Model)(nil)
+	_ llm.Prefetcher = (*Model)(nil)
 )
 
 // turn is a running Reply.
@@ -62,6 +67,9 @@ func (m *Model) Greet(context.Context, func(llm.Chunk) error) error { return nil
 
 // Reply sends the turn to the agent and gives its words as they come.
 func (m *Model) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) error) error {
+	if t.Woken && t.Text == "" {
+		return nil // it never asks to be asked
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.life, func() { cancel(context.Cause(m.life)) })()
@@ -70,25 +78,40 @@ func (m *Model) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) error
 	if err := m.supersede(ctx, this); err != nil {
 		return err
 	}
+	found, err := m.found(ctx, t.Text)
+	if err != nil {
+		return err
+	}
 	r := m.request("chat")
-	r.Text = t.Text
-	r.Interrupted = t.Interrupted
-	r.System = m.instructions(t)
-	r.Summary = m.rollingSummary()
+	r.Text, r.Interrupted, r.Context = t.Text, t.Interrupted, found
+	refused := m.instruct(r, t)
+	said := m.note(t)
 	b := newBudget(cancel, "the time for a whole turn (timeout_ms)", m.provider.cfg.Timeout, m.provider.cfg.FirstTokenTimeout)
 	defer b.halt()
-	if retrieve := m.provider.cfg.Retrieve; retrieve != nil && t.Text != "" {
-		if found, err := retrieve(ctx, m.conversation, t.Text); err == nil {
-			r.Context = found
-		}
-	}
-	return m.provider.ask(ctx, m, r, &sink{
+	err = m.provider.ask(ctx, m, r, &sink{
 		budget: b,
-		out:    out,
+		out: func(c llm.Chunk) error {
+			said(c.Text)
+			return out(c)
+		},
+		styler: m.styler(),
 		refuse: m.Refused,
 		act:    m.provider.cfg.Actions,
 		skip:   func() { m.provider.skipped.Add(1) },
 	})
+	if !r.reached { // it has not heard of them
+		m.mu.Lock()
+		m.refused = append(refused, m.refused...)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+func (m *Model) styler() *llm.Styler {
+	if len(m.provider.cfg.Styles) == 0 {
+		return nil
+	}
+	return llm.NewStyler(m.provider.cfg.Styles)
 }
 
 // supersede makes this the running turn, once the one before has ended.
@@ -151,6 +174,7 @@ func (m *Model) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.session, m.summary, m.refused = newSessionID(), "", nil
+	m.minutes = minutes{era: m.minutes.era + 1}
 }
 
 // Refused says that an action the agent asked for was not done, and why. The agent
@@ -158,8 +182,13 @@ func (m *Model) Reset() {
 func (m *Model) Refused(why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refused = append(m.refused, why)
+	if len(m.refused) < maxRefused && !slices.Contains(m.refused, why) {
+		m.refused = append(m.refused, why)
+	}
 }
+
+// maxRefused bounds what waits to be told: the actions of one reply may be many.
+const maxRefused = 16
 
 // Close cancels what is running and, when the agent wants to know, tells it that
 // the call is over.
@@ -174,6 +203,7 @@ func (m *Model) Close(ctx context.Context, e llm.End) {
 		case <-ctx.Done(): // out blocks, and whoever is behind it waits for us
 		}
 	}
+	m.rest(ctx)
 	if m.started == nil {
 		return
 	}
@@ -198,6 +228,7 @@ func (m *Model) notifyStart(ctx context.Context) {
 	r.Caller, r.Called = m.conversation.ResourceID, m.conversation.Called
 	r.CallerName, r.Direction = m.conversation.CallerName, m.conversation.Direction
 	r.Greeting = m.provider.cfg.Greeting
+	r.Agent, r.Headers, r.Known = m.conversation.Agent, m.conversation.Headers, m.conversation.Context
 	m.notify(ctx, r)
 }
 
@@ -218,14 +249,19 @@ func (m *Model) request(kind string) *request {
 	return &request{SessionID: m.session, ResourceID: m.conversation.ResourceID, Type: kind}
 }
 
-func (m *Model) rollingSummary() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.summary
+// rest waits for what runs beside the conversation, as long as ctx lets it.
+func (m *Model) rest(ctx context.Context) {
+	idle := make(chan struct{})
+	go func() { m.work.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done(): // a Retrieve that does not heed its context
+	}
 }
 
-// instructions are the system text of a turn.
-func (m *Model) instructions(t llm.Turn) string {
+// instruct sets what of a turn's request is no text of the caller: the instructions and
+// the digest. It returns the refusals that are told with it.
+func (m *Model) instruct(r *request, t llm.Turn) (refused []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	parts := slices.Clone(m.system)
@@ -238,8 +274,9 @@ func (m *Model) instructions(t llm.Turn) string {
 	for _, why := range m.refused {
 		parts = append(parts, "An action of your last reply was not done: "+why)
 	}
-	m.refused = nil
-	return strings.Join(parts, "\n\n")
+	refused, m.refused = m.refused, nil
+	r.System, r.Summary = strings.Join(parts, "\n\n"), m.summary
+	return refused
 }
 
 func newSessionID() string {

@@ -61,6 +61,14 @@ func (p *Provider) Stats() Stats {
 
 // Open makes a conversation. It does not wait for the agent.
 func (p *Provider) Open(ctx context.Context, c llm.Conversation) (llm.Model, error) {
+	m, err := p.open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (p *Provider) open(ctx context.Context, c llm.Conversation) (*Model, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("httpagent: %w", err)
 	}

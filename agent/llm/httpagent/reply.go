@@ -41,6 +41,7 @@ func (e *outError) Unwrap() error { return e.err }
 type sink struct {
 	budget *budget
 	out    func(llm.Chunk) error
+	styler *llm.Styler  // nil: brackets are text
 	act    bool         // actions are switched on
 	refuse func(string) // an action that will not be done
 	skip   func()       // an event without words
@@ -56,7 +57,27 @@ func (s *sink) words(text string) error {
 		return &agentError{what: "the reply has more than 1 MiB of words"}
 	}
 	s.budget.word()
-	return s.give(llm.Chunk{Text: text})
+	if s.styler == nil {
+		return s.give(llm.Chunk{Text: text})
+	}
+	return s.each(s.styler.Write(text))
+}
+
+// flush gives words that might have become a delivery tag.
+func (s *sink) flush() error {
+	if s.styler == nil {
+		return nil
+	}
+	return s.each(s.styler.Flush())
+}
+
+func (s *sink) each(chunks []llm.Chunk) error {
+	for _, c := range chunks {
+		if err := s.give(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *sink) give(c llm.Chunk) error {
@@ -68,8 +89,16 @@ func (s *sink) give(c llm.Chunk) error {
 	return nil
 }
 
-// read takes the reply by its media type.
+// read takes the whole reply.
 func read(resp *http.Response, s *sink) error {
+	if err := readBody(resp, s); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// readBody takes the reply by its media type.
+func readBody(resp *http.Response, s *sink) error {
 	body := bufio.NewReaderSize(io.LimitReader(resp.Body, maxStream+1), 4<<10)
 	if resp.StatusCode == http.StatusNoContent {
 		return nil

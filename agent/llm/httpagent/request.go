@@ -33,6 +33,12 @@ type request struct {
 	Greeting   string   `json:"greeting,omitempty"`
 	Cause      string   `json:"cause,omitempty"`
 	Duration   *float64 `json:"duration_seconds,omitempty"`
+	// What is known of the call from elsewhere, of "start".
+	Agent   string            `json:"agent,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Known   map[string]string `json:"call_context,omitempty"`
+
+	reached bool // the agent has answered it, whatever
 }
 
 const (
@@ -64,6 +70,7 @@ func (p *Provider) ask(ctx context.Context, m *Model, r *request, s *sink) error
 		return p.explain(ctx, err)
 	}
 	defer resp.Body.Close()
+	r.reached = true
 	if err := p.status(resp); err != nil {
 		return err
 	}

@@ -357,3 +357,29 @@ func speak(kind string, backend llmtest.Backend) http.HandlerFunc {
 		}
 	}
 }
+
+// speakTo is an agent with a backend of the suite of clients behind it.
+func speakTo(kind string, b llmtest.ClientBackend) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var asked request
+		dec := json.NewDecoder(r.Body)
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&asked); err != nil {
+			http.Error(w, err.Error(), 400)
+			return
+		}
+		was := llmtest.Asked{Session: asked.SessionID, System: asked.System, Text: asked.Text}
+		speak(kind, func(ctx context.Context, _ string, say func(string) error) error {
+			_, err := b(ctx, was, say)
+			return err
+		})(w, withBody(r, asked))
+	}
+}
+
+// withBody is r with a request in it again.
+func withBody(r *http.Request, body request) *http.Request {
+	text, _ := json.Marshal(body)
+	out := r.WithContext(r.Context())
+	out.Body = io.NopCloser(strings.NewReader(string(text)))
+	return out
+}
