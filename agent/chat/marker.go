@@ -53,21 +53,20 @@ const MarkerPrompt = "The caller may not be done speaking. Begin your answer wit
 type Marker struct {
 	verdict Verdict
 	lead    bool   // the white space after the marker is being dropped
-	rest    string // of a character that has not all come
+	rest    string // white space that leads, and of a character that has not all come
 }
 
 // Write takes the next bit, of any length, and returns what of it is to be spoken, and
 // the verdict. After ShortPause and LongPause that is nothing.
 func (m *Marker) Write(text string) (words string, v Verdict) {
 	if m.verdict == Undecided {
-		text = strings.TrimLeftFunc(m.rest+text, unicode.IsSpace)
-		if m.rest = ""; text == "" {
+		whole := m.rest + text
+		text = strings.TrimLeftFunc(whole, unicode.IsSpace)
+		if !utf8.FullRuneInString(text) { // also when there is none
+			m.rest = whole
 			return "", Undecided
 		}
-		if !utf8.FullRuneInString(text) {
-			m.rest = text
-			return "", Undecided
-		}
+		m.rest = ""
 		r, size := utf8.DecodeRuneInString(text)
 		switch r {
 		case shortPauseMarker:
@@ -77,7 +76,7 @@ func (m *Marker) Write(text string) (words string, v Verdict) {
 		case completeMarker:
 			m.verdict, m.lead, text = Complete, true, text[size:]
 		default:
-			m.verdict = Complete
+			m.verdict, text = Complete, whole
 		}
 	}
 	if m.verdict != Complete {
@@ -93,10 +92,12 @@ func (m *Marker) Write(text string) (words string, v Verdict) {
 	return text, Complete
 }
 
-// End returns what Write kept of an answer that ended within its first character.
+// End returns what Write kept: white space, and of an answer that ended within a
+// character.
 func (m *Marker) End() (words string, v Verdict) {
-	if m.rest != "" {
-		m.verdict, words, m.rest = Complete, strings.ToValidUTF8(m.rest, "\ufffd"), ""
+	words, m.rest = strings.ToValidUTF8(m.rest, "\ufffd"), ""
+	if strings.TrimSpace(words) != "" {
+		m.verdict = Complete
 	}
 	return words, m.verdict
 }

@@ -125,7 +125,8 @@ func testWords(t *testing.T, open Open, l Limits) {
 
 func testNothing(t *testing.T, open Open, l Limits) {
 	m := conversation(t, open(t, l, func(context.Context, string, func(string) error) error { return nil }))
-	if got, err := reply(t.Context(), m, "hm"); got != "" || err != nil {
+	// Some say so: the conversation has the caller repeat it then.
+	if got, err := reply(t.Context(), m, "hm"); got != "" || err != nil && !errors.Is(err, llm.ErrEmpty) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

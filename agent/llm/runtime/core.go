@@ -52,15 +52,16 @@ type core struct {
 
 // exchange is one reply on its way.
 type exchange struct {
-	notes   []string // for the model, besides what was said
-	at      uint64   // the message that they stand before; 0: they stand at the end
-	draft   bool     // what the caller said is not written yet
-	wrote   bool     // it was written by this reply
-	unsure  bool     // the caller may not be done
-	woken   bool
-	out     func(llm.Chunk) error
-	said    bool // words were given
-	retried bool
+	notes      []string // for the model, besides what was said
+	at         uint64   // the message that they stand before; 0: they stand at the end
+	draft      bool     // what the caller said is not written yet
+	wrote      bool     // it was written by this reply
+	unsure     bool     // the caller may not be done
+	woken      bool
+	out        func(llm.Chunk) error
+	said       bool // words were given
+	retried    bool
+	incomplete bool // the model found that the caller is not done
 
 	// Guarded by core.mu.
 	over    bool            // it was heard, or another took its place

@@ -84,7 +84,13 @@ func (m *model) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) error
 			x.notes = append(x.notes, passagesNote(passages))
 		}
 	}
-	return m.reply(ctx, x)
+	err = m.reply(ctx, x)
+	if x.incomplete && x.wrote {
+		m.turns.Lock()
+		m.withdrawn = true
+		m.turns.Unlock()
+	}
+	return err
 }
 
 // unheard ends the reply before, if nobody has told what was heard of it.
@@ -211,7 +217,7 @@ func (m *model) Heard(h llm.Heard) {
 			m.p.parts.Gate.Asked(m.c.SessionID, h.Heard)
 		}
 		m.turns.Lock()
-		m.withdrawn = h.Withdrawn && x != nil && x.wrote
+		m.withdrawn = m.withdrawn || h.Withdrawn && x != nil && x.wrote
 		m.turns.Unlock()
 	}
 	m.out.deliver()

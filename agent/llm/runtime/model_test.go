@@ -133,6 +133,14 @@ func TestTentativeTurns(t *testing.T) {
 		}
 		r.holds(c.then...)
 	}
+	// Markers that nobody has asked for are not spoken.
+	r := newRig(t, rigConfig(), Parts{}, says("✓ Yes."), says("○"), says("No."))
+	if words := r.say("hm"); words != "Yes." {
+		t.Error(words)
+	}
+	if words := r.say("hm"); words != "No." {
+		t.Error(words)
+	}
 }
 
 // A reply that was begun early and taken back has written nothing.

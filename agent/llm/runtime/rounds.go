@@ -26,6 +26,7 @@ func (c *core) reply(ctx context.Context, x *exchange) error {
 	err := c.rounds(ctx, x)
 	if errors.Is(err, errIncomplete) && ctx.Err() == nil {
 		c.pair.User().Retract()
+		x.incomplete = true
 		return nil
 	}
 	c.mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"parley/agent/chat"
 	"parley/agent/llm"
@@ -47,7 +49,7 @@ func (x *exchange) mayBeSilent() bool { return x.said || x.woken }
 // The Completer works on a goroutine of its own, so that the caller of Reply is told of
 // silence meanwhile; it has ended when run returns.
 func (c *core) run(ctx context.Context, x *exchange, r llm.Request) (done llm.Completion, gave bool, err error) {
-	w := &words{core: c, x: x, styler: llm.NewStyler(c.cfg.Styles), marked: x.unsure && c.cfg.Markers}
+	w := &words{core: c, x: x, styler: llm.NewStyler(c.cfg.Styles), marked: c.cfg.Markers}
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	deltas, ended := make(chan llm.Delta), make(chan error, 1)
@@ -131,9 +133,10 @@ type words struct {
 	x      *exchange
 	styler *llm.Styler
 	marker chat.Marker
-	marked bool // the model was told to begin with a marker
+	marked bool // it may begin with a marker, now and then also when it was not told to
 	alive  bool // it has given something
 	gave   bool // it has given words
+	began  bool // white space counts
 	ended  bool
 }
 
@@ -147,7 +150,7 @@ func (w *words) take(ctx context.Context, d llm.Delta) error {
 func (w *words) text(ctx context.Context, text string) error {
 	if w.marked && text != "" {
 		var v chat.Verdict
-		if text, v = w.marker.Write(text); v.Pause() > 0 {
+		if text, v = w.marker.Write(text); v.Pause() > 0 && w.x.unsure {
 			if err := w.x.out(llm.Chunk{Incomplete: v.Pause()}); err != nil {
 				return err
 			}
@@ -162,6 +165,11 @@ func (w *words) text(ctx context.Context, text string) error {
 
 func (w *words) pass(ctx context.Context, chunks []llm.Chunk) error {
 	for _, chunk := range chunks {
+		// What follows words from before a tool call is no part of their last word.
+		if first, _ := utf8.DecodeRuneInString(chunk.Text); !w.began && w.x.said && !unicode.IsSpace(first) {
+			chunk.Text = " " + chunk.Text
+		}
+		w.began = true
 		w.gave = w.gave || strings.TrimSpace(chunk.Text) != ""
 		if err := w.core.give(ctx, w.x, chunk); err != nil {
 			return err

@@ -441,3 +441,12 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// What is said after a tool call is no part of the word before it.
+func TestWordsAcrossRoundsArePartedBySpace(t *testing.T) {
+	r := newRig(t, rigConfig(), Parts{Tools: tools(t, waitTool("a", 0, traitsNone))}, calls("One moment.", "a"), says("Done."))
+	if words := r.say("do it"); words != "One moment. Done." {
+		t.Errorf("%q", words)
+	}
+	r.holds("user: do it", "assistant: One moment. <a {}>", `a = {"from":"a"}`, "assistant: Done.")
+}
