@@ -184,6 +184,11 @@ func (c *Call) connect(first *change, f agent.Format) error {
 	}
 	c.ear = &ear{voice: voice, voiceRate: rate, hearRate: f.HearRate, notice: c.notice,
 		hear: func(pcm []int16) { c.session.Hear(pcm) }}
+	if c.server.cfg.EchoFloor {
+		if err := c.ear.guard(); err != nil {
+			return err
+		}
+	}
 	if err := c.ear.use(first.line, first.accept, first.jitter, first.digits); err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	// KeyTones hears the keys of callers in the sound too, while their telephone offers
 	// no telephone-event. Off by default: it costs, and music may press a key.
 	KeyTones bool
+	// EchoFloor keeps the agent's own echo from being taken for the caller: while the
+	// agent is heard, a voice must be louder than what comes back of it.
+	EchoFloor bool
 	// Advertise is the address written into SDP; the zero value means the address
 	// that the peer reached.
 	Advertise netip.Addr
@@ -74,6 +77,7 @@ func DefaultConfig() Config {
 		SpeechBuffer:        500 * time.Millisecond,
 		JitterMin:           20 * time.Millisecond,
 		JitterMax:           200 * time.Millisecond,
+		EchoFloor:           true,
 		SRTP:                srtpOptional,
 		Recording:           DefaultRecordingConfig(),
 	}

@@ -41,6 +41,8 @@ type ear struct {
 	voiceRate int
 	toVoice   *resample.Resampler
 	voicePCM  []int16
+	echo      *vad.Echo // nil: the agent's own echo may be taken for a voice
+	floor     float64   // that voice was last told
 	hearRate  int
 	rate      *resample.Resampler
 	frame     []int16 // at hearRate, less than a frame between packets
@@ -264,7 +266,7 @@ func (e *ear) give(pcm []int16, payload []byte) {
 	for rest, n := heard, media.Samples(media.FrameTime, e.voiceRate); len(rest) > 0; {
 		piece := rest[:min(n, len(rest))]
 		rest = rest[len(piece):]
-		e.edge(e.voice.Process(piece))
+		e.edge(e.listen(piece))
 	}
 	if e.deaf() {
 		e.frame = e.frame[:0]
@@ -285,6 +287,21 @@ func (e *ear) give(pcm []int16, payload []byte) {
 		e.hear(e.frame[done : done+size])
 	}
 	e.frame = e.frame[:copy(e.frame, e.frame[done:])]
+}
+
+// listen has the voice detector hear a piece of at most 20 ms, and no echo of the agent.
+func (e *ear) listen(piece []int16) vad.Edge {
+	if e.echo == nil {
+		return e.voice.Process(piece)
+	}
+	if floor := e.echo.Floor(); floor != e.floor {
+		e.floor = floor
+		e.voice.SetFloor(floor)
+	}
+	v := e.voice.Process(piece)
+	e.echo.Heard(e.voice.Level(), media.Duration(len(piece), e.voiceRate))
+	e.echo.Edge(v)
+	return v
 }
 
 // edge tells the agent what the voice detector found.

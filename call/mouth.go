@@ -69,6 +69,7 @@ type producer struct {
 	rate       *resample.Resampler
 	pcm        []int16 // at the codec's rate, less than a packet between calls
 	coded      []byte  // less than a packet of what SayPayload took; then pcm is empty
+	meter      meter   // of that
 	payload    []byte
 	said       moment // when a reply began of which no packet is queued yet; 0: none
 }
@@ -191,7 +192,9 @@ func (m *Mouth) pushWhole(ctx context.Context) error {
 		}
 		p.out += uint64(size)
 		if err = m.wait(ctx, len(p.payload)); err == nil {
-			m.ring.push(packet{generation: p.generation, end: m.end(), line: p.line, said: p.first()}, p.payload, reserve)
+			m.ring.push(packet{
+				generation: p.generation, end: m.end(), line: p.line, said: p.first(), level: p.line.level(p.pcm[done : done+size]),
+			}, p.payload, reserve)
 		}
 	}
 	p.pcm = p.pcm[:copy(p.pcm, p.pcm[done:])]
@@ -278,7 +281,9 @@ func (m *Mouth) Flush() {
 		if len(p.pcm) == size {
 			end = uint32(p.base + p.in)
 		}
-		m.ring.push(packet{generation: p.generation, end: end, line: p.line, said: p.first()}, payload, 0)
+		m.ring.push(packet{
+			generation: p.generation, end: end, line: p.line, said: p.first(), level: p.line.level(p.pcm[:size]),
+		}, payload, 0)
 	}
 	m.ended.Store(m.ring.tail.Load())
 	// The padding is not speech: the next packet continues at what was said.

@@ -102,7 +102,9 @@ func (m *Mouth) SayPayload(ctx context.Context, encoding string, payload []byte)
 // pushCoded queues the packet in say.coded.
 func (m *Mouth) pushCoded(reserve int) {
 	p := &m.say
-	m.ring.push(packet{generation: p.generation, end: m.end(), line: p.line, said: p.first()}, p.coded, reserve)
+	m.ring.push(packet{
+		generation: p.generation, end: m.end(), line: p.line, said: p.first(), level: p.meter.level(p.line, p.coded),
+	}, p.coded, reserve)
 	p.coded = p.coded[:0]
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"parley/agent"
 	"parley/media"
+	"parley/media/vad"
 )
 
 // This is the wheel's side of a Mouth.
@@ -13,6 +14,7 @@ import (
 type player struct {
 	speaking bool
 	out      []byte
+	level    int8 // of what next gave, in dBFS
 }
 
 // next is the payload to send in the slot that is due; the wheel calls it.
@@ -20,12 +22,14 @@ type player struct {
 func (m *Mouth) next(l *line, skipped int) []byte {
 	if m.paused.Load() {
 		m.idles.Add(1)
+		m.play.level = vad.Quiet
 		return l.idle
 	}
 	if out := m.speech(l, skipped); out != nil {
 		return out
 	}
 	m.quiet()
+	m.play.level = vad.Quiet
 	m.idles.Add(1)
 	return l.idle
 }
@@ -72,6 +76,7 @@ func (m *Mouth) speech(l *line, skipped int) []byte {
 		}
 		m.wired.Add(uint64(p.end - uint32(was)))
 		m.sounding(uint32(was), p.said)
+		m.play.level = p.level
 		switch b := l.bridge; {
 		case p.line == l, b != nil && p.line == b.from && b.passes():
 			return m.play.out

@@ -32,7 +32,9 @@ type packet struct {
 	// said is when the agent gave the first sample of a reply that begins with this
 	// packet, on the mouth's clock; 0 for packets amid speech.
 	said moment
-	n    int32
+	n    uint16
+	// level is how loud it is, in dBFS.
+	level int8
 }
 
 // moment is a time on a mouth's clock in units of 100 µs, for five days; 0: none.
@@ -86,7 +88,7 @@ func (r *ring) push(p packet, payload []byte, reserve int) bool {
 	n := copy(r.bytes[at:], payload)
 	copy(r.bytes, payload[n:])
 	r.write += uint64(len(payload))
-	p.n = int32(len(payload))
+	p.n = uint16(len(payload))
 	tail := r.tail.Load()
 	r.packets[tail%uint64(len(r.packets))] = p
 	r.tail.Store(tail + 1)

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"parley/agent"
+	"parley/media/vad"
 	"parley/rtp"
 )
 
@@ -33,11 +34,15 @@ func (t *turned) Slot(now time.Duration, skipped int) ([]byte, bool) {
 	if t.silenced() {
 		return nil, false
 	}
-	payload := t.line.idle
+	payload, level := t.line.idle, int8(vad.Quiet)
 	if t.heldWas { // by us: what the peer holds takes no packets
 		t.mouth.idles.Add(1)
 	} else {
 		payload = t.mouth.next(t.line, skipped)
+		level = t.mouth.play.level
+	}
+	if t.ear.echo != nil {
+		t.ear.echo.Sent(float64(level), time.Duration(1+skipped)*t.line.packetTime)
 	}
 	if t.ear.tape != nil {
 		t.ear.tape.sent(now, t.line, payload, skipped)

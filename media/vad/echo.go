@@ -65,6 +65,9 @@ type Echo struct {
 	rest         time.Duration // sent and no whole step yet
 	loud         float64       // the loudest of sent
 
+	heard   time.Duration // and no whole step yet
+	loudest float64       // of that
+
 	frames int       // heard in this block while an echo could be
 	peak   float64   // the loudest of them
 	spoken []float64 // the loudest that was sent so many steps before them
@@ -112,7 +115,7 @@ func NewEcho(c EchoConfig) (*Echo, error) {
 func (e *Echo) Reset() {
 	*e = Echo{
 		loss: e.loss, margin: e.margin, sent: e.sent, spoken: e.spoken,
-		loud: Quiet, gain: bounded(-e.loss), boost: -mostLoss, silent: math.MaxInt32,
+		loud: Quiet, loudest: Quiet, gain: bounded(-e.loss), boost: -mostLoss, silent: math.MaxInt32,
 	}
 	for i := range e.sent {
 		e.sent[i] = Quiet
@@ -167,11 +170,22 @@ func (e *Echo) Gain() float64 { return e.path() }
 
 func (e *Echo) path() float64 { return max(e.gain, e.boost) }
 
-// Heard tells how loud the next 20 ms of the caller were, in dBFS.
-func (e *Echo) Heard(level float64) {
+// Heard tells how loud the next sound of the caller was, in dBFS, and how long.
+func (e *Echo) Heard(level float64, d time.Duration) {
 	if math.IsNaN(level) {
-		return
+		level = Quiet
 	}
+	e.loudest = max(e.loudest, level)
+	for e.heard += min(d, 2*time.Second); e.heard >= echoStep; e.heard -= echoStep {
+		e.step(e.loudest)
+	}
+	if e.heard == 0 {
+		e.loudest = Quiet
+	}
+}
+
+// step takes 20 ms of the caller.
+func (e *Echo) step(level float64) {
 	copy(e.recent[1:], e.recent[:])
 	e.recent[0] = level
 	if e.sounds {

@@ -53,7 +53,7 @@ func (p *path) run(agent, caller []int16) (candidates int) {
 		}
 		p.voice.SetFloor(p.echo.Floor())
 		edge := p.voice.Process(in)
-		p.echo.Heard(p.voice.Level())
+		p.echo.Heard(p.voice.Level(), echoStep)
 		p.echo.Edge(edge)
 		switch edge.Kind {
 		case Candidate:
@@ -172,7 +172,7 @@ func TestTheFloorGoesWithTheAgent(t *testing.T) {
 	e.Sent(0, 20*time.Millisecond)
 	e.Reset()
 	e.Sent(math.NaN(), time.Hour)
-	e.Heard(math.NaN())
+	e.Heard(math.NaN(), time.Hour)
 	if f := e.Floor(); f != Quiet {
 		t.Errorf("floor %v after a reset", f)
 	}
@@ -206,7 +206,7 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 	pcm := at(8000).speech(ms(20), -20).pcm
 	if n := testing.AllocsPerRun(1000, func() {
 		e.Sent(Loudness(pcm, 160), echoStep)
-		e.Heard(-30)
+		e.Heard(-30, echoStep)
 		e.Edge(Edge{Kind: Candidate})
 		e.Edge(Edge{Kind: Rejected})
 		_ = e.Floor()
@@ -223,7 +223,7 @@ func BenchmarkEcho(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Sent(-20, echoStep)
-		e.Heard(-40)
+		e.Heard(-40, echoStep/2)
 		_ = e.Floor()
 	}
 }
