@@ -89,14 +89,7 @@ func (l *loader) readAgent(path string, a *Assistant, sections map[string]any) {
 		}
 	}
 	l.keys = append(l.keys, keys...)
-	// The key of one service is not for another, and a file's was read.
-	own, _ := sections["agent"].(map[string]any)
-	for _, name := range []string{"url", "api_key", "api_key_file"} {
-		if _, says := own[name]; says {
-			a.Agent.APIKey = Secret{}
-		}
-	}
-	a.Agent.APIKeyFile = ""
+	a.parted(sections)
 	var known []string
 	for _, k := range keys {
 		if name := strings.TrimPrefix(k.section, path+"."); !slices.Contains(known, name) {

@@ -6,6 +6,7 @@ import (
 	"parley/agent/cascade"
 	"parley/agent/echo"
 	"parley/agent/llm/httpagent"
+	"parley/agent/stream"
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts/flite"
 	"parley/agent/turn"
@@ -23,6 +24,10 @@ type Assistant struct {
 	Agent        Agent
 	Echo         echo.Config
 	Tools        Tools
+	OpenAI       OpenAI `key:"openai"`
+	Ollama       Ollama
+	Runtime      Runtime
+	Stream       Stream
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -35,6 +40,10 @@ func defaultAssistant() Assistant {
 		LLM:          LLM{Provider: "script"},
 		Echo:         echo.DefaultConfig(),
 		Tools:        defaultTools(),
+		OpenAI:       defaultOpenAI(),
+		Ollama:       defaultOllama(),
+		Runtime:      defaultRuntime(),
+		Stream:       Stream{Config: stream.DefaultConfig()},
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,
@@ -102,7 +111,7 @@ type Agent struct {
 // your own tells it no grammar, so it must take dictation then.
 func (a *Assistant) RecognizerConfig() pocketsphinx.Config {
 	out := a.STT.Config
-	out.Dictation = out.Dictation || a.LLM.Provider == "agent"
+	out.Dictation = out.Dictation || a.LLM.Provider == "agent" || a.thinks()
 	return out
 }
 

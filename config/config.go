@@ -151,9 +151,10 @@ var (
 	Recognizers = []string{"pocketsphinx"}
 	// Voices may stand in tts.provider.
 	Voices = []string{"flite"}
-	// Models: script answers by a file, agent asks your HTTP service, echo says
-	// back what it hears.
-	Models = []string{"script", "agent", "echo"}
+	// Models: script answers by a file, agent asks your HTTP service, openai and ollama
+	// run the built-in agent over a model, stream gives the sound to your agent, echo
+	// says back what it hears.
+	Models = []string{"script", "agent", "openai", "ollama", "stream", "echo"}
 	// Formats: auto is console on a terminal, else json.
 	Formats = []string{"auto", "console", "json"}
 	// Levels, from talkative to quiet.

@@ -118,7 +118,7 @@ func settable(t reflect.Type) bool {
 	case reflect.Slice:
 		return t.Elem().Kind() == reflect.String
 	case reflect.Map:
-		return t.Key().Kind() == reflect.String && (t.Elem().Kind() == reflect.String || t.Elem() == secretType)
+		return t.Key().Kind() == reflect.String && (t.Elem().Kind() == reflect.String || t.Elem() == secretType || t.Elem().Kind() == reflect.Interface)
 	}
 	return false
 }

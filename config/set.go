@@ -91,6 +91,10 @@ func setMap(v reflect.Value, raw any) error {
 	}
 	m := reflect.MakeMapWithSize(v.Type(), len(items))
 	for name, item := range items {
+		if v.Type().Elem().Kind() == reflect.Interface { // anything
+			m.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(item))
+			continue
+		}
 		s, ok := item.(string)
 		if !ok {
 			return fmt.Errorf("%q: must be text in quotes", name)

@@ -154,10 +154,7 @@ func (m *MCP) Server(name string) mcp.Config {
 	out := mcp.Config{
 		Name: name, Process: tool.Process{Command: m.Command, Pass: m.Pass}, URL: m.URL, Prefix: m.Prefix,
 		Allow: m.Allow, Confirm: m.Confirm, Interruptible: m.Interruptible, Timeout: m.Timeout, StartTimeout: m.StartTimeout,
-		Headers: map[string]string{},
-	}
-	for header, value := range m.Headers {
-		out.Headers[header] = value.Reveal()
+		Headers: revealed(m.Headers),
 	}
 	if m.Token.Reveal() != "" {
 		out.Headers["Authorization"] = "Bearer " + m.Token.Reveal()

@@ -14,6 +14,7 @@ import (
 	"parley/agent/llm/httpagent"
 	"parley/agent/llm/script"
 	"parley/agent/session"
+	"parley/agent/stream"
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
 	"parley/agent/tts/flite"
@@ -32,6 +33,7 @@ import (
 // only ones that know them.
 type plugs struct {
 	cfg     *config.Config
+	log     *zap.Logger
 	codecs  []media.Codec
 	routes  *call.Routes            // nil: all calls are the default agent's
 	agents  map[string]agent.Opener // by name
@@ -54,7 +56,7 @@ type plugs struct {
 // change.
 func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 	p := &plugs{
-		cfg: cfg, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg),
+		cfg: cfg, log: log, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg),
 		recognizers: map[pocketsphinx.Config]*pocketsphinx.Recognizer{}, voices: map[flite.Config]tts.Voice{},
 	}
 	defer func() {
@@ -170,6 +172,10 @@ func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, err
 		opener, err := echo.New(a.Echo)
 		return opener, p.cfg.Complain(prefix+"echo", err)
 	}
+	if a.LLM.Provider == "stream" {
+		opener, err := stream.New(a.StreamConfig())
+		return opener, p.cfg.Complain(prefix+"stream", err)
+	}
 	c := a.CascadeConfig()
 	recognizer, err1 := p.recognizer(prefix, a)
 	voice, err2 := p.speaker(prefix, a.TTS)
@@ -210,6 +216,8 @@ func (p *plugs) model(prefix string, a *config.Assistant) (llm.Provider, error) 
 		}
 		p.undo = append(p.undo, provider.Close)
 		return provider, nil
+	case "openai", "ollama":
+		return p.builtIn(prefix, a)
 	}
 	return nil, p.cfg.Complain(prefix+"llm", fmt.Errorf("provider: no provider %q", a.LLM.Provider))
 }

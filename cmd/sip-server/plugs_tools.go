@@ -52,6 +52,9 @@ type workshop struct {
 	end    context.CancelFunc
 	left   sync.WaitGroup
 
+	// complete asks the model of an agent, for plugins; nil: there is none.
+	complete func(context.Context, plugin.Completion) (string, error)
+
 	mu       sync.Mutex
 	boxes    []*toolbox
 	plugins  *plugin.Set // nil: no directory
@@ -108,7 +111,7 @@ func (w *workshop) open(ctx context.Context, log *zap.Logger) error {
 		all.Go(func() {
 			o := w.cfg.Plugins.Options()
 			o.Log, o.Changed = log, w.sync
-			o.Host.Tools = w.shared
+			o.Host.Tools, o.Host.Complete = w.shared, w.complete
 			o.Host.Emit = func(from string, e plugin.Emission) {
 				log.Info("plugin tells", zap.String("plugin", from), zap.String("topic", tool.CleanText(e.Topic, 100)), zap.String("session_id", tool.CleanText(e.Session, 100)))
 			}
