@@ -20,6 +20,10 @@ func (s *conversation) decide(in turn.Input) {
 	for _, d := range append(room[:0], s.turns.Step(in)...) {
 		s.do(d)
 	}
+	if s.opening { // once the model knows what was heard of the reply that was cut
+		s.opening = false
+		s.activity(true)
+	}
 }
 
 func (s *conversation) do(d turn.Decision) {
@@ -94,9 +98,7 @@ func (s *conversation) turnOpened(d turn.Decision) {
 	s.farewell.CallerSpoke()
 	s.session.live.CallerSpoke()
 	s.session.Interrupt()
-	if s.local && d.Reason != turn.ByDigit {
-		s.activity(true)
-	}
+	s.opening = s.local && d.Reason != turn.ByDigit
 }
 
 // callerWas ends a turn that was none.
@@ -108,6 +110,7 @@ func (s *conversation) callerWas(reason, by string) {
 func (s *conversation) turnClosed(d turn.Decision) {
 	s.cutOff = cutOff{}
 	s.dropSuspects()
+	s.dropping = s.dropping && !s.truncates // by now the provider does it itself
 	s.speech.hold(false)
 	s.replying = true
 	c := &s.caller

@@ -71,6 +71,9 @@ func (n notice) happen(s *conversation) {
 // happen takes what the model tells; the fields apply in their order.
 func (m message) happen(s *conversation) {
 	now := time.Now()
+	if len(m.Audio) > 0 {
+		s.speech.arrived(len(m.Audio) / 2)
+	}
 	if m.Interrupted {
 		s.replyComplete()
 		s.dropping = false
@@ -84,10 +87,10 @@ func (m message) happen(s *conversation) {
 	}
 	if len(m.ToolCalls) > 0 {
 		s.called = true
-		s.heardOf()
+		s.answers(s.incoming)
 	}
 	if m.TurnDone {
-		s.heardOf()
+		s.answers(s.incoming)
 		if s.incoming == nil && !s.called {
 			s.expected = time.Time{} // it has nothing to say
 		}

@@ -50,9 +50,10 @@ type conversation struct {
 
 	// The rest is the loop's alone.
 	turns    *turn.Controller
-	replies  []*reply // those that are heard or wait to be, in order
-	incoming *reply   // the one that the model is at; the last of replies, or nil
-	dropping bool     // what comes of the model's present reply is not for the caller
+	replies  []*reply        // those that are heard or wait to be, in order
+	incoming *reply          // the one that the model is at; the last of replies, or nil
+	cutItems map[string]bool // those that were cut
+	dropping bool            // what comes of the model's present reply is not for the caller
 	expected time.Time
 	since    time.Time // the caller's last sound, which the next reply answers
 	filled   bool      // the silence has been filled since
@@ -92,7 +93,7 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	_, truncates := provider.(live.Truncator)
 	s := &conversation{
 		cfg: o.cfg, call: c, local: o.cfg.Session.LocalTurns && takesTurns, truncates: truncates,
-		events: make(chan event, eventQueue), toolRuns: map[string]int{},
+		events: make(chan event, eventQueue), toolRuns: map[string]int{}, cutItems: map[string]bool{},
 	}
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.farewell = tool.NewFarewell(tool.FarewellConfig{HangUp: func() { s.post(hangUp{}) }})
@@ -209,7 +210,7 @@ func (s *conversation) callbacks() Callbacks {
 	return Callbacks{
 		OnMessage: func(m live.Message) {
 			if len(m.Audio) > 0 {
-				s.speech.makeRoom()
+				s.speech.makeRoom(len(m.Audio) / 2)
 			}
 			for _, c := range m.ToolCalls {
 				s.toolCalled(c)

@@ -73,9 +73,7 @@ func (s *conversation) replyGrows(m live.Message, now time.Time) {
 			s.dropReply(r, m.ItemID)
 			return
 		}
-		if !r.suspect {
-			s.heardOf()
-		}
+		s.answers(r)
 	}
 	r.grew = now
 	if d := m.Agent.Delta; d != "" && r.text.Len()+len(d) <= turn.MaxText {
@@ -108,9 +106,12 @@ func (s *conversation) tellText(sentences []string) {
 	}
 }
 
-// heardOf notes that the service has answered: the caller's turn is over, as soon as
-// his voice is.
-func (s *conversation) heardOf() {
+// answers notes that the service has answered: the caller's turn is over, as soon as
+// his voice is. It is no answer to that turn when one to an earlier is due.
+func (s *conversation) answers(r *reply) {
+	if r != nil && r.suspect || r == nil && s.suspects > 0 {
+		return
+	}
 	s.evident = s.turns.Open()
 	s.closeTurn()
 }
@@ -149,20 +150,25 @@ func (s *conversation) ownReply(text string, filler bool, told chan error) {
 	s.speech.add(chunk{reply: r, last: true})
 }
 
-// dropped says whether a message is of a reply that was cut off and cannot be
-// truncated, so that it still comes.
+// dropped says whether a message is of a reply that was cut off: it was on its way
+// already, or the provider cannot be told.
 func (s *conversation) dropped(m live.Message) bool {
+	if len(m.Audio) > 0 || m.Agent != (live.Transcript{}) {
+		switch {
+		case m.ItemID != "" && s.cutItems[m.ItemID]:
+			return !m.TurnDone && len(m.ToolCalls) == 0
+		case m.ItemID != "" && len(s.cutItems) > 0:
+			s.dropping = false // another reply
+		}
+	}
 	if !s.dropping {
 		return false
 	}
-	switch {
-	case m.Interrupted, m.TurnDone:
+	if m.TurnDone {
 		s.dropping = false
-		return m.TurnDone
-	case len(m.ToolCalls) > 0:
-		return false
+		return true
 	}
-	return true
+	return len(m.ToolCalls) == 0
 }
 
 // cut cuts off what the agent says: one critical section. The context of all speech
@@ -189,19 +195,13 @@ func (s *conversation) cut(d turn.Decision) {
 		}
 		s.emit(agent.Event{Type: agent.EventBargeIn, Reason: reason, Latency: d.Silent.Sub(d.Since), Position: at})
 	}
-	s.dropping = s.incoming != nil && !s.truncatable(s.incoming)
+	s.dropping = s.incoming != nil
 	for _, r := range s.replies {
 		s.truncate(r, at)
 		s.replyOver(r, at, true)
 		tell(r, errCut)
 	}
 	s.replies, s.incoming = nil, nil
-}
-
-// truncatable says whether the provider drops by itself what comes of a reply that was
-// cut.
-func (s *conversation) truncatable(r *reply) bool {
-	return s.truncates && len(r.items) > 0 && r.items[len(r.items)-1].id != ""
 }
 
 // truncate tells the model how much of each item was heard: nothing of what was not
@@ -220,6 +220,10 @@ func (s *conversation) truncate(r *reply, at time.Duration) {
 			continue
 		}
 		id := it.id
+		if len(s.cutItems) >= 64 {
+			clear(s.cutItems)
+		}
+		s.cutItems[id] = true
 		s.up.put(job{do: func() error { return s.session.live.Truncate(id, played) }})
 	}
 }
@@ -230,7 +234,7 @@ func (s *conversation) dropReply(r *reply, item string) {
 		r.itemOf(item)
 	}
 	if s.incoming == r {
-		s.dropping = !s.truncatable(r)
+		s.dropping = true
 		s.incoming = nil
 	}
 	s.truncate(r, 0)
@@ -304,10 +308,13 @@ func quoted(heard string) string {
 
 // sayRest speaks what was not heard of a reply.
 func (s *conversation) sayRest(c cutOff) {
-	var now *reply
-	var old *reply
+	var now, old *reply
 	for _, part := range c.rest {
+		if part.last {
+			continue // one comes behind each
+		}
 		if part.reply != old {
+			s.endRest(now)
 			old = part.reply
 			now = &reply{own: old.own, filler: old.filler, done: true, again: true, pending: chat.NewSplitter(), grew: time.Now()}
 			text := old.whole()
@@ -329,7 +336,15 @@ func (s *conversation) sayRest(c cutOff) {
 		now.received += len(part.pcm)
 		s.speech.add(part)
 	}
+	s.endRest(now)
 	s.progress = progress{next: time.Now()}
+}
+
+// endRest says that a reply which goes on has no more.
+func (s *conversation) endRest(r *reply) {
+	if r != nil {
+		s.speech.add(chunk{reply: r, last: true})
+	}
 }
 
 // speechStarted takes the notice that the first packet is on the wire.

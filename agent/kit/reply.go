@@ -3,6 +3,7 @@ package kit
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"parley/agent/chat"
 )
@@ -94,10 +95,14 @@ func joinHeard(heard, rest string) string {
 	return heard + " " + rest
 }
 
+// slowRune is how long a character is taken to last while more may come of a reply:
+// slow speech, so that not too much counts as heard.
+const slowRune = 80 * time.Millisecond
+
 // heard is what was heard of it when its speech, which begins at from and has come to
 // to, was played up to at. Where the service tells the times of words they are used;
-// elsewhere characters are taken to be of equal length, and the last word that was not
-// heard to its end is left out.
+// elsewhere characters are taken to be of equal length, the space behind a word to be
+// of the word, and the last word that was not heard to its end is left out.
 func (r *reply) heard(begun bool, from, to, at time.Duration) string {
 	if !begun || at <= from {
 		return r.held
@@ -105,7 +110,6 @@ func (r *reply) heard(begun bool, from, to, at time.Duration) string {
 	spoken := chat.NewSpoken("")
 	text := r.text.String()
 	last, began := 0, time.Duration(0)
-	length := lengthOf(r.received)
 	for _, m := range r.marks {
 		if m.end <= last || m.until < began {
 			continue
@@ -115,12 +119,41 @@ func (r *reply) heard(begun bool, from, to, at time.Duration) string {
 		spoken.End()
 		last, began = m.end, m.until
 	}
-	if last < len(text) {
-		spoken.Begin(from+began, text[last:])
-		spoken.Grow(max(length, to-from) - began)
-		if r.done && (!r.own || r.said) {
+	if rest := text[last:]; rest != "" {
+		length := max(lengthOf(r.received), to-from) - began
+		spoken.Begin(from+began, rest)
+		spoken.Grow(length)
+		whole := r.done && (!r.own || r.said)
+		words(spoken, rest, length, whole)
+		if whole {
 			spoken.End()
 		}
 	}
 	return strings.TrimSpace(joinHeard(r.held, spoken.Heard(at)))
 }
+
+// words gives spoken the times of words that lie evenly in a stretch of speech. Where
+// words are not parted by spaces, spoken reckons by itself.
+func words(spoken *chat.Spoken, text string, length time.Duration, whole bool) {
+	list := strings.Fields(text)
+	runes := 0
+	for _, w := range list {
+		n := utf8.RuneCountInString(w)
+		if n > longestWord {
+			return
+		}
+		runes += n + 1
+	}
+	if !whole {
+		length = max(length, time.Duration(runes)*slowRune)
+	}
+	n := 0
+	for _, w := range list {
+		n += utf8.RuneCountInString(w) + 1
+		spoken.Word(w, time.Duration(int64(length)*int64(n)/int64(runes)))
+	}
+}
+
+// longestWord is of how many characters words are at most; what is longer is of a
+// script without spaces.
+const longestWord = 30

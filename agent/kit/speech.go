@@ -35,6 +35,7 @@ type speech struct {
 	mu      sync.Mutex
 	queue   []chunk
 	waiting int     // samples in queue
+	coming  int     // samples on their way to it
 	spoken  []chunk // given to the Speaker and perhaps not yet played
 	held    bool    // nothing is begun
 	base    time.Duration
@@ -70,12 +71,15 @@ func token(c chan struct{}) {
 	}
 }
 
-// makeRoom waits while too much waits to be spoken; the goroutine that receives calls
-// it.
-func (s *speech) makeRoom() {
+// makeRoom waits while too much waits to be spoken, and then expects so many samples
+// more; the goroutine that receives calls it.
+func (s *speech) makeRoom(samples int) {
 	for {
 		s.mu.Lock()
-		full := s.waiting >= s.limit
+		full := s.waiting+s.coming >= s.limit
+		if !full {
+			s.coming += samples
+		}
 		s.mu.Unlock()
 		if !full {
 			return
@@ -86,6 +90,14 @@ func (s *speech) makeRoom() {
 			return
 		}
 	}
+}
+
+// arrived says that so many samples have come that makeRoom was called for.
+func (s *speech) arrived(samples int) {
+	s.mu.Lock()
+	s.coming -= samples
+	s.mu.Unlock()
+	token(s.room)
 }
 
 // add puts a chunk behind the others.
