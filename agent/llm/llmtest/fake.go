@@ -34,12 +34,16 @@ type Step struct {
 	Wait time.Duration
 	// Hang waits until the reply is cancelled.
 	Hang bool
-	// Text, Expect and Action are given as a Chunk, if any is set.
-	Text   string
-	Expect *llm.Expect
-	Action *llm.Action
-	// Split gives Text in chunks of so many runes. Expect and Action go with the
-	// last of them.
+	// Text, Style, Expect, Action, Thinking and Incomplete are given as a Chunk, if any
+	// is set.
+	Text       string
+	Style      string
+	Expect     *llm.Expect
+	Action     *llm.Action
+	Thinking   bool
+	Incomplete time.Duration
+	// Split gives Text in chunks of so many runes. Style goes with the first of them,
+	// Expect and Action go with the last.
 	Split int
 	// Err ends the reply.
 	Err error
@@ -104,7 +108,11 @@ type Model struct {
 	running   int
 	overlaps  int
 	ends      []llm.End
+	heard     []llm.Heard
+	opened    int
 }
+
+var _ llm.Hearer = (*Model)(nil)
 
 // ErrClosed is what a reply of a closed Model ends with.
 var ErrClosed = errors.New("llmtest: the model is closed")
@@ -165,7 +173,7 @@ func (m *Model) steps(ctx context.Context, steps []Step, out func(llm.Chunk) err
 		if err := m.wait(ctx, s); err != nil {
 			return err
 		}
-		if s.Text != "" || s.Expect != nil || s.Action != nil {
+		if s.Text != "" || s.Expect != nil || s.Action != nil || s.Thinking || s.Incomplete > 0 {
 			if err := m.give(s, out); err != nil {
 				return err
 			}
@@ -206,7 +214,10 @@ func (m *Model) wait(ctx context.Context, s Step) error {
 func (m *Model) give(s Step, out func(llm.Chunk) error) error {
 	parts := split(s.Text, s.Split)
 	for i, part := range parts {
-		c := llm.Chunk{Text: part}
+		c := llm.Chunk{Text: part, Thinking: s.Thinking, Incomplete: s.Incomplete}
+		if i == 0 {
+			c.Style = s.Style
+		}
 		if i == len(parts)-1 {
 			c.Expect, c.Action = s.Expect, s.Action
 		}
@@ -266,6 +277,34 @@ func (m *Model) Overlaps() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.overlaps
+}
+
+// Heard notes what became of a reply.
+func (m *Model) Heard(h llm.Heard) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = append(m.heard, h)
+}
+
+// CallerSpeaks notes that a turn of the caller has opened.
+func (m *Model) CallerSpeaks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opened++
+}
+
+// HeardAll is what became of the replies, in order.
+func (m *Model) HeardAll() []llm.Heard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]llm.Heard(nil), m.heard...)
+}
+
+// CallerSpoke is how many turns of the caller have opened.
+func (m *Model) CallerSpoke() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opened
 }
 
 // Ends are the calls to Close; there must be exactly one in the end.

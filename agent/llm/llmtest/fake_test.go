@@ -3,6 +3,7 @@ package llmtest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,29 @@ func TestFakeRefuses(t *testing.T) {
 	}
 	if err := m.Reply(t.Context(), llm.Turn{}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestFakeThinksAndHears(t *testing.T) {
+	f := &llmtest.Fake{Replies: [][]llmtest.Step{
+		{{Incomplete: time.Second}},
+		{{Thinking: true}, {Text: "abcd", Style: "warm", Split: 2}},
+	}}
+	m, _ := f.Open(t.Context(), llm.Conversation{})
+	var chunks []llm.Chunk
+	for range 2 {
+		if err := m.Reply(t.Context(), llm.Turn{}, func(c llm.Chunk) error { chunks = append(chunks, c); return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	want := []llm.Chunk{{Incomplete: time.Second}, {Thinking: true}, {Text: "ab", Style: "warm"}, {Text: "cd"}}
+	if !slices.Equal(chunks, want) {
+		t.Errorf("%+v", chunks)
+	}
+	rec := f.Models()[0]
+	rec.Heard(llm.Heard{Heard: "ab"})
+	rec.CallerSpeaks()
+	if got := rec.HeardAll(); len(got) != 1 || got[0].Heard != "ab" || rec.CallerSpoke() != 1 {
+		t.Errorf("%+v, %d", got, rec.CallerSpoke())
 	}
 }

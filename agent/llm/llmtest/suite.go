@@ -3,6 +3,7 @@ package llmtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,11 @@ func Run(t *testing.T, open Open) {
 			testHangs(t, open, "Half a ", Limits{time.Minute, 300 * time.Millisecond})
 		},
 		"the voice is slow": testSlowVoice,
+		"the model is slow": func(t *testing.T, open Open) { testSlowModel(t, open, long) },
+		"what was heard":    func(t *testing.T, open Open) { testHearer(t, open, long) },
+		"woken":             func(t *testing.T, open Open) { testWoken(t, open, long) },
+		"tentative":         func(t *testing.T, open Open) { testTentative(t, open, long) },
+		"what goes with it": func(t *testing.T, open Open) { testTurnNotes(t, open, long) },
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
@@ -58,7 +64,10 @@ func Run(t *testing.T, open Open) {
 // conversation opens one conversation; the test's end closes it.
 func conversation(t *testing.T, p llm.Provider) llm.Model {
 	t.Helper()
-	m, err := p.Open(t.Context(), llm.Conversation{CallID: "c1", SessionID: "s1", ResourceID: "+15550100", Direction: "inbound"})
+	m, err := p.Open(t.Context(), llm.Conversation{
+		CallID: "c1", SessionID: "s1", ResourceID: "+15550100", Direction: "inbound",
+		Memory: &memory{}, Line: noLine{}, Wake: func() {}, Emit: func(llm.Happening) {},
+	})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -77,15 +86,36 @@ func (c closeOnce) Close(context.Context, llm.End) { c.close() }
 
 // reply collects a whole reply.
 func reply(ctx context.Context, m llm.Model, heard string) (string, error) {
+	return replyTo(ctx, m, llm.Turn{Text: heard})
+}
+
+// replyTo collects a whole reply to a turn. It fails when its chunks are not as
+// llm.Chunk has them.
+func replyTo(ctx context.Context, m llm.Model, t llm.Turn) (string, error) {
 	var text strings.Builder
-	err := m.Reply(ctx, llm.Turn{Text: heard}, func(c llm.Chunk) error {
-		if !utf8.ValidString(c.Text) {
-			return errors.New("a rune was split")
-		}
+	n, incomplete := 0, false
+	err := m.Reply(ctx, t, func(c llm.Chunk) error {
+		n++
+		incomplete = incomplete || c.Incomplete > 0
 		text.WriteString(c.Text)
-		return nil
+		return checkChunk(c, n, incomplete, t)
 	})
 	return text.String(), err
+}
+
+// checkChunk says what is wrong with the n-th chunk of a reply.
+func checkChunk(c llm.Chunk, n int, incomplete bool, t llm.Turn) error {
+	switch {
+	case !utf8.ValidString(c.Text):
+		return errors.New("a rune was split")
+	case c.Thinking && (c.Text != "" || c.Action != nil || c.Expect != nil):
+		return errors.New("a chunk that fills the silence holds something")
+	case incomplete && !t.Tentative:
+		return errors.New("a turn that is over was found to be incomplete")
+	case incomplete && (n > 1 || c.Text != "" || c.Action != nil):
+		return errors.New("something was given besides that the turn is incomplete")
+	}
+	return nil
 }
 
 // background runs f and gives its error in time, or fails the test.
@@ -277,6 +307,175 @@ func testConversations(t *testing.T, open Open, l Limits) {
 	}
 	wg.Wait()
 }
+
+// testSlowModel: a model that takes its time may have the silence filled, and loses no
+// word for it.
+func testSlowModel(t *testing.T, open Open, l Limits) {
+	m := conversation(t, open(t, l, func(ctx context.Context, _ string, say func(string) error) error {
+		for _, words := range []string{"One. ", "Two."} {
+			timer := time.NewTimer(700 * time.Millisecond)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if err := say(words); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	if got, err := reply(t.Context(), m, "hm"); got != "One. Two." || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// testHearer: a model that is told what was heard does not hold the telling up, and
+// says to the server what it said before.
+func testHearer(t *testing.T, open Open, l Limits) {
+	reached := make(chan struct{}, 8)
+	m := conversation(t, open(t, l, func(ctx context.Context, heard string, say func(string) error) error {
+		if heard != "hang" {
+			return say("You said " + heard + ".")
+		}
+		reached <- struct{}{}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}))
+	hearer, ok := m.(closeOnce).Model.(llm.Hearer)
+	if !ok {
+		t.Skip("the models of this provider are no llm.Hearer")
+	}
+	hearer.Heard(llm.Heard{Text: "Welcome to us.", Heard: "Welcome", Interrupted: true, Own: true, Played: time.Second})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hanging := background(t, func() error { _, err := reply(ctx, m, "hang"); return err })
+	wait(t, reached, "the server was not asked")
+	if err := background(t, func() error {
+		hearer.CallerSpeaks()
+		hearer.Heard(llm.Heard{Text: "One moment.", Heard: "One moment.", Own: true})
+		return nil
+	})(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := hanging(); err == nil {
+		t.Error("a reply that was cut off succeeded")
+	}
+	hearer.Heard(llm.Heard{Interrupted: true})
+	for _, text := range []string{"one", "two"} {
+		want := "You said " + text + "."
+		got, err := replyTo(t.Context(), m, llm.Turn{Text: text, WasInterrupted: text == "one", Interrupted: ""})
+		if got != want || err != nil {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+		hearer.Heard(llm.Heard{Text: want, Heard: "You said", Interrupted: true, Played: time.Second})
+	}
+	m.Close(t.Context(), llm.End{})
+	hearer.Heard(llm.Heard{Text: "Late."}) // of a call that is over
+	hearer.CallerSpeaks()
+}
+
+// testWoken: a model that is asked though it has nothing to say gives nothing.
+func testWoken(t *testing.T, open Open, l Limits) {
+	var asked atomic.Int64
+	m := conversation(t, open(t, l, func(_ context.Context, heard string, say func(string) error) error {
+		asked.Add(1)
+		return say("You said " + heard + ".")
+	}))
+	for range 2 {
+		if got, err := replyTo(t.Context(), m, llm.Turn{Woken: true}); got != "" || err != nil {
+			t.Errorf("got %q, %v; want nothing", got, err)
+		}
+		if got, err := reply(t.Context(), m, "hm"); got != "You said hm." || err != nil {
+			t.Errorf("the next turn: %q, %v", got, err)
+		}
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server was asked %d times for 2 turns", n)
+	}
+}
+
+// testTentative: a turn that may not be over is answered, or found to be incomplete;
+// when it comes again it is heard as it then is.
+func testTentative(t *testing.T, open Open, l Limits) {
+	m := conversation(t, open(t, l, func(_ context.Context, heard string, say func(string) error) error {
+		return say("You said " + heard + ".")
+	}))
+	got, err := replyTo(t.Context(), m, llm.Turn{Text: "and then I", Tentative: true})
+	if err != nil || got != "" && got != "You said and then I." {
+		t.Errorf("got %q, %v", got, err)
+	}
+	got, err = replyTo(t.Context(), m, llm.Turn{Text: "and then I left"})
+	if got != "You said and then I left." || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// testTurnNotes: what goes with a turn is no part of what the caller said.
+func testTurnNotes(t *testing.T, open Open, l Limits) {
+	m := conversation(t, open(t, l, func(_ context.Context, heard string, say func(string) error) error {
+		return say(heard)
+	}))
+	for _, turn := range []llm.Turn{
+		{Text: "wait", WasInterrupted: true, Interrupted: "Our hours are"},
+		{Text: "42", Digits: true},
+		{Text: "maybe", Confidence: 0.9},
+	} {
+		if got, err := replyTo(t.Context(), m, turn); got != turn.Text || err != nil {
+			t.Errorf("%+v: the server heard %q, %v", turn, got, err)
+		}
+	}
+}
+
+// memory is a Memory of one conversation.
+type memory struct {
+	mu sync.Mutex
+	kv map[string]any
+}
+
+func (m *memory) Get(key string) (any, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.kv[key]
+	return v, ok
+}
+
+func (m *memory) Set(key string, value any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kv == nil {
+		m.kv = make(map[string]any)
+	}
+	if m.kv[key] = value; value == nil {
+		delete(m.kv, key)
+	}
+}
+
+func (m *memory) Keys(prefix string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var keys []string
+	for key := range m.kv {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// noLine is a call on which nothing can be done.
+type noLine struct{}
+
+var errNoLine = errors.New("llmtest: not possible in this call")
+
+func (noLine) Transfer(context.Context, string, bool) error { return errNoLine }
+func (noLine) SendDigits(context.Context, string) error     { return errNoLine }
+func (noLine) Hold(context.Context) error                   { return errNoLine }
+func (noLine) Resume(context.Context) error                 { return errNoLine }
+func (noLine) HangUp()                                      {}
 
 func wait(t *testing.T, c <-chan struct{}, otherwise string) {
 	t.Helper()

@@ -33,7 +33,16 @@ type directModel struct {
 func (m *directModel) Greet(context.Context, func(llm.Chunk) error) error { return nil }
 func (m *directModel) Close(context.Context, llm.End)                     { m.end(); m.wg.Wait() }
 
+func (m *directModel) Heard(llm.Heard) {}
+func (m *directModel) CallerSpeaks()   {}
+
 func (m *directModel) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) error) error {
+	if t.Woken {
+		return nil
+	}
+	if t.Tentative {
+		return out(llm.Chunk{Incomplete: time.Second})
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.life, func() { cancel(errors.New("closed")) })()
