@@ -65,6 +65,7 @@ type conversation struct {
 	told     chan error
 	cutOff   cutOff
 	caller   caller
+	opening  bool // the provider is to be told that a turn began
 	replying bool // the turn taking knows of a reply
 	toolRuns map[string]int
 	away     bool // the connection is made anew
