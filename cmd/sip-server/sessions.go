@@ -181,8 +181,11 @@ func line(e *session.Event) string {
 			switch {
 			case p == nil:
 			case p.FunctionCall != nil:
-				args, _ := json.Marshal(p.FunctionCall.Args) // it came from JSON
-				parts = append(parts, "calls "+p.FunctionCall.Name+" "+string(args))
+				parts = append(parts, "calls "+p.FunctionCall.Name)
+				if len(p.FunctionCall.Args) > 0 {
+					args, _ := json.Marshal(p.FunctionCall.Args) // it came from JSON
+					parts = append(parts, string(args))
+				}
 			case p.FunctionResponse != nil:
 				answer, _ := json.Marshal(p.FunctionResponse.Response)
 				parts = append(parts, p.FunctionResponse.Name+" answers "+string(answer))

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"parley/config"
+	"parley/test/phone"
+)
+
+// talker is a service that speaks chat completions or Ollama's API. answer gives the
+// reply to the conversation: words, or a tool to call.
+type talker struct {
+	*httptest.Server
+	answer func(last string, body []byte) (words, tool string)
+
+	mu     sync.Mutex
+	bodies [][]byte
+}
+
+func newTalker(t *testing.T, answer func(last string, body []byte) (words, tool string)) *talker {
+	t.Helper()
+	k := &talker{answer: answer}
+	k.Server = httptest.NewServer(http.HandlerFunc(k.serve))
+	t.Cleanup(k.Close)
+	return k
+}
+
+func (k *talker) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	k.mu.Lock()
+	k.bodies = append(k.bodies, body)
+	k.mu.Unlock()
+	var in struct {
+		Messages []struct{ Role, Content string }
+	}
+	_ = json.Unmarshal(body, &in)
+	last := ""
+	if n := len(in.Messages); n > 0 {
+		last = in.Messages[n-1].Role + " " + in.Messages[n-1].Content
+	}
+	words, tool := k.answer(last, body)
+	if strings.HasSuffix(r.URL.Path, "/api/chat") {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		calls := ""
+		if tool != "" {
+			calls = fmt.Sprintf(`,"tool_calls":[{"function":{"name":%q,"arguments":{}}}]`, tool)
+		}
+		fmt.Fprintf(w, `{"message":{"role":"assistant","content":%q%s},"done":false}`+"\n", words, calls)
+		fmt.Fprintln(w, `{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}`)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	finish := "stop"
+	if tool != "" {
+		finish = "tool_calls"
+		fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":%q,"arguments":"{}"}}]}}]}`+"\n\n", tool)
+	} else {
+		fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{"content":%q}}]}`+"\n\n", words)
+	}
+	fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`+"\n\ndata: [DONE]\n\n", finish)
+}
+
+// asked says whether a request had text in it.
+func (k *talker) asked(text string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, b := range k.bodies {
+		if bytes.Contains(b, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// A call is answered by the built-in agent over a model of either protocol: it greets,
+// takes keys, calls a plugin, hangs up by a tool, and all of it is on record. The next
+// call of the same number is told what is known.
+func TestTheBuiltInAgentAnswersCalls(t *testing.T) {
+	for _, provider := range []string{"openai", "ollama"} {
+		t.Run(provider, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			defer cancel()
+			tools := t.TempDir()
+			saying(t, tools, "weather", "rain")
+			skill(t, tools, "kind")
+			model := newTalker(t, func(last string, body []byte) (string, string) {
+				switch {
+				case strings.HasPrefix(last, "tool ") && strings.Contains(last, "rain"):
+					return "It rains.", ""
+				case strings.HasPrefix(last, "tool "):
+					return "Goodbye.", ""
+				case strings.HasPrefix(last, "user ") && strings.HasSuffix(last, "42"):
+					return "", "weather"
+				case strings.HasPrefix(last, "user ") && strings.HasSuffix(last, "9"):
+					return "", "hang_up"
+				}
+				return "A summary.", ""
+			})
+			dir := t.TempDir()
+			cfg := keeping(t, dir)
+			cfg.LLM.Provider = provider
+			cfg.OpenAI.BaseURL, cfg.OpenAI.Model, cfg.OpenAI.APIKey = model.URL+"/v1", "m", config.NewSecret("k")
+			cfg.Ollama.BaseURL, cfg.Ollama.Model = model.URL, "m"
+			cfg.Conversation.Greeting = "Hello there."
+			cfg.Runtime.System = "You are Ada."
+			cfg.Plugins.Directory = tools
+			cfg.Turn.DigitGap = 400 * time.Millisecond
+			file := cfg.Sessions.Path
+			r := launch(t, cfg)
+			press := func(c *phone.Call, keys string) {
+				for _, k := range []byte(keys) {
+					if _, err := c.Press(k, 100*time.Millisecond); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(200 * time.Millisecond) // keys come one after the other
+				}
+			}
+			ring(t, ctx, r, file, "+12025550143", func(c *phone.Call) {
+				press(c, "42")
+				until(t, func() bool { return strings.Contains(said(kept(t, file)[0]), "It rains.") })
+				press(c, "9")
+				if _, err := c.WaitEnd(ctx); err != nil {
+					t.Errorf("%v: %s", err, said(kept(t, file)[0]))
+				}
+			})
+			got := kept(t, file)[0]
+			text := ""
+			for e := range got.Events().All() {
+				text += line(e) + "\n"
+			}
+			for _, want := range []string{
+				`default: "Hello there."`, `user: "42" {"digits":true}`, `default: calls weather`, `weather answers {"result":"rain"}`, `"It rains."`,
+				`calls hang_up`, `"Goodbye."`, `"ended":"agent hung up"`,
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("missing %s in\n%s", want, text)
+				}
+			}
+			if !model.asked("You are Ada.") || !model.asked("says a word") {
+				t.Error("the model was not told who it is, or of its tools")
+			}
+			ring(t, ctx, r, file, "+12025550143", func(c *phone.Call) {
+				press(c, "42")
+				until(t, func() bool { return strings.Contains(said(kept(t, file)[0]), "It rains.") })
+				if err := c.Hangup(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			if !model.asked("A summary.") {
+				t.Error("the model was not told of the call before")
+			}
+			r.signals <- syscall.SIGTERM
+			r.wait(t)
+		})
+	}
+}
