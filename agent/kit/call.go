@@ -58,6 +58,7 @@ func (s *conversation) Run(ctx context.Context) (err error) {
 	now := time.Now()
 	s.lastFrame.Store(now.UnixNano())
 	s.turns = turn.NewController(s.turnConfig(), now)
+	s.up.muted.Store(s.turns.Muted()) // from the first frame on
 	s.work(s.speech.run)
 	s.work(func() { s.up.run(s.life) })
 	s.greet()
