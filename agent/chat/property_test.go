@@ -19,12 +19,9 @@ type chaos struct {
 	p     *Pair
 	calls []string
 
-	turns, stopped, messages, inferences int // of the caller
-	begun, ended                         int // of the agent
-	sent                                 strings.Builder
+	turns, stopped, messages, inferences int    // of the caller
+	begun, ended                         int    // of the agent
 	last                                 string // what the last turn of the agent sent
-	whole                                string // what the events say the caller has said
-	contents                             int
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -33,7 +30,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		UserTurnStarted:            func(UserTurnStarted) { c.turns++ },
 		UserTurnStopped:            func(UserTurnStopped) { c.stopped++ },
 		UserTurnInferenceTriggered: func(UserTurnInferenceTriggered) { c.inferences++ },
-		UserTurnMessageAdded:       func(e UserTurnMessageAdded) { c.messages++; c.contents += len(e.Content) },
+		UserTurnMessageAdded:       func(UserTurnMessageAdded) { c.messages++ },
 		AssistantTurnStarted:       func(AssistantTurnStarted) { c.begun++ },
 		AssistantTurnStopped: func(e AssistantTurnStopped) {
 			c.ended++

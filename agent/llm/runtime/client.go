@@ -112,7 +112,10 @@ func (c *client) OneShot(ctx context.Context, system, user string) (string, erro
 		}
 	}
 	done, err := c.completer.Complete(ctx, llm.Request{Messages: messages, MaxTokens: c.cfg.MaxTokens, Temperature: c.cfg.Temperature}, func(llm.Delta) error { return nil })
-	if err == nil && strings.TrimSpace(done.Text) == "" {
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err == nil && strings.TrimSpace(done.Text) == "":
 		err = llm.ErrEmpty
 	}
 	return done.Text, err

@@ -60,6 +60,33 @@ func TestClientSuite(t *testing.T) {
 	})
 }
 
+// served is a Completer without a network.
+type served struct{ llmtest.Service }
+
+func (s served) Complete(ctx context.Context, r llm.Request, out func(llm.Delta) error) (llm.Completion, error) {
+	text := ""
+	done, err := s.Service(ctx, r, func(d llm.Delta) error { text += d.Text; return out(d) })
+	done.Text = text
+	return done, err
+}
+
+func TestClientMethodsSuite(t *testing.T) {
+	open := func(t *testing.T, b llmtest.ClientBackend) llm.Client {
+		c, err := NewClient(served{b.Service()}, rigConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if closer, ok := c.(llm.Closer); ok {
+				closer.Close(context.Background(), llm.End{})
+			}
+		})
+		return c
+	}
+	llmtest.RunClient(t, open)
+	llmtest.RunClientTools(t, open)
+}
+
 func newClient(t *testing.T, script ...run) (llm.Client, *fake) {
 	t.Helper()
 	f := &fake{t: t, script: script}

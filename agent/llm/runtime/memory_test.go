@@ -183,9 +183,9 @@ func TestSummaryOfTheCall(t *testing.T) {
 		r.fake.script = []run{hangs}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		began, m := time.Now(), r.model
-		r.model = nil
-		m.Close(ctx, llm.End{})
+		began := time.Now()
+		r.closed = true
+		r.model.Close(ctx, llm.End{})
 		if took := time.Since(began); took != 300*time.Millisecond {
 			t.Errorf("took %v", took)
 		}

@@ -150,10 +150,11 @@ func (l *line) HangUp()                                             { _ = l.do("
 // rig is one conversation, driven as a call drives it.
 type rig struct {
 	*testing.T
-	model llm.Model
-	fake  *fake
-	line  *line
-	mem   *forgetful
+	model  llm.Model
+	fake   *fake
+	closed bool
+	line   *line
+	mem    *forgetful
 
 	mu        sync.Mutex
 	woken     int
@@ -199,9 +200,9 @@ func openRig(t *testing.T, cfg Config, parts Parts, c llm.Conversation, script .
 
 // close ends the conversation, once.
 func (r *rig) close() {
-	if m := r.model; m != nil {
-		r.model = nil
-		m.Close(context.Background(), llm.End{Cause: "test"})
+	if !r.closed {
+		r.closed = true
+		r.model.Close(context.Background(), llm.End{Cause: "test"})
 	}
 }
 

@@ -73,7 +73,7 @@ func (c *core) run(ctx context.Context, x *exchange, r llm.Request) (done llm.Co
 	err = c.listen(within, w, deltas, ended)
 	if !w.ended {
 		cancel(err)
-		<-ended
+		<-ended //nolint:errcheck // what it makes of being stopped
 	}
 	return done, w.gave, err
 }
