@@ -21,6 +21,14 @@ type reply struct {
 	text, heard []string
 }
 
+// sounding is what is known of the call's, which tells nothing when new sound follows upon
+// a clear at once.
+type sounding struct {
+	on    bool
+	after bool          // a clear came while it was on
+	at    time.Duration // where that cut
+}
+
 // voice is what is known of the caller's.
 type voice struct {
 	since time.Time // its first sound, while it is on
@@ -55,9 +63,11 @@ func (s *session) noticed(n agent.Notice) {
 		s.held = n.Kind == agent.Held
 		s.tell(heldEdge{"hold", s.held})
 	case agent.SpeechStarted:
+		s.sounding = sounding{on: true}
 		s.startReply(n)
 		s.tell(speechEdge{"speech", "started", n.Position.Milliseconds()})
 	case agent.SpeechEnded:
+		s.sounding = sounding{}
 		s.reply.ended, s.reply.at = n.At, n.Position
 		s.tell(speechEdge{"speech", "ended", n.Position.Milliseconds()})
 	}
@@ -121,6 +131,9 @@ func (d dropped) happen(s *session) {
 	for _, m := range d.marks {
 		s.pass(m)
 	}
+	if s.sounding.on {
+		s.sounding.after, s.sounding.at = true, d.at
+	}
 	if d.cut.dropped == 0 || !s.reply.on {
 		return
 	}
@@ -164,6 +177,13 @@ func (s *session) passTime(now time.Time) time.Duration {
 			due = max(due, idleGrain)
 		}
 		wait = min(wait, due)
+	}
+	if s.sounding.after {
+		if s.call.Speaker.Played() > s.sounding.at {
+			s.sounding.after = false
+			s.startReply(agent.Notice{At: now, Position: s.sounding.at})
+		}
+		wait = min(wait, packet)
 	}
 	if s.reply.on && !s.reply.ended.IsZero() {
 		rest := restTime - now.Sub(s.reply.ended)

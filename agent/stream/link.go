@@ -45,14 +45,29 @@ type link struct {
 
 // fail ends the link for a reason. It may be called by any goroutine and does not wait.
 func (l *link) fail(err error) {
-	l.mu.Lock()
-	if l.why == nil {
-		l.why = err
-	}
-	l.mu.Unlock()
+	l.because(err)
 	l.killed.Store(true)
 	l.end()
 	_ = l.wire.SetDeadline(longAgo()) // fails only when it is closed
+}
+
+// unwritable ends the link because it cannot be written to. The agent may have said why
+// it closes: what it sent before is read.
+func (l *link) unwritable(err error) {
+	l.because(err)
+	l.killed.Store(true)
+	l.end()
+	_ = l.wire.SetWriteDeadline(longAgo())
+	_ = l.wire.SetReadDeadline(time.Now().Add(closeTimeout))
+}
+
+// because notes why it ends: the first reason, but the agent's own before ours.
+func (l *link) because(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why == nil || websocket.CloseStatus(l.why) == -1 && websocket.CloseStatus(err) != -1 {
+		l.why = err
+	}
 }
 
 // reason is why it ended.
@@ -81,7 +96,7 @@ func (l *link) writeWithin(limit time.Duration, kind websocket.MessageType, mess
 		err = l.wire.SetWriteDeadline(time.Time{}) // pings are written beside
 	}
 	if l.killed.Load() {
-		_ = l.wire.SetDeadline(longAgo())
+		_ = l.wire.SetWriteDeadline(longAgo())
 	}
 	return err
 }

@@ -15,6 +15,7 @@ type pcm struct {
 	call agent.Call
 	rate int
 	next int64 // the sample that the agent expects; -1: any
+	anew bool  // after a break it does not know that
 
 	odd  byte // half a sample that a frame ended with; read's
 	half bool
@@ -46,6 +47,7 @@ func (d *pcm) connected(dst []byte, p *progress) []byte {
 
 func (d *pcm) begin(dst []byte, again bool) []byte {
 	if again {
+		d.anew = true
 		return nil
 	}
 	return d.tell(dst, started{"start"})
@@ -57,10 +59,15 @@ func (d *pcm) sound(dst []byte, f *frame) (websocket.MessageType, []byte) {
 }
 
 func (d *pcm) gap(dst []byte, f *frame) []byte {
-	if d.next < 0 || f.at <= d.next {
+	lost := int64(0)
+	if d.next >= 0 {
+		lost = f.at - d.next
+	}
+	if lost == 0 && !d.anew {
 		return nil
 	}
-	return d.tell(dst, gapHeard{"gap", milliseconds(f.at, d.rate), milliseconds(f.at-d.next, d.rate)})
+	d.anew = false
+	return d.tell(dst, gapHeard{"gap", milliseconds(f.at, d.rate), milliseconds(lost, d.rate)})
 }
 
 func (d *pcm) tell(dst []byte, message any) []byte {

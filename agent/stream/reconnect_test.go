@@ -363,3 +363,31 @@ func mute(p *peer) (websocket.StatusCode, string) {
 	time.Sleep(5 * time.Second)
 	return 0, ""
 }
+
+// A bot that closes while sound is on its way to it has left, whoever finds out first.
+func TestAGoodbyeIsNoBreak(t *testing.T) {
+	for i := range 100 {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t, PCM, func(p *peer) (websocket.StatusCode, string) {
+				p.first(2 + i%3)
+				// A close frame by hand, and nothing is read after it.
+				p.text("")
+				_ = p.conn.Close(websocket.StatusNormalClosure, "")
+				return 0, ""
+			}, nil).answer()
+			for range 10 {
+				r.hear(1)
+				if i%2 == 0 {
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			if err := r.waitRun(2 * time.Second); err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+			if got := r.states(); len(got) != 0 {
+				t.Errorf("states %v", got)
+			}
+			r.end()
+		})
+	}
+}

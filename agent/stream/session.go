@@ -63,6 +63,7 @@ type session struct {
 	result     error // of Run, once over
 	reply      reply
 	voice      voice
+	sounding   sounding
 	held       bool
 	told       int64         // frames that were dropped, as the operator was told
 	droppedAt  time.Time     // when
@@ -287,7 +288,7 @@ func (s *session) shutdown(ctx context.Context, err error) {
 	case !s.over: // Run panics
 		cause = "fault"
 	}
-	s.stopReply(time.Now(), s.call.Speaker.Played(), true)
+	s.stopReply(time.Now(), s.call.Speaker.Played(), !s.over && s.reply.ended.IsZero())
 	if l := s.link; l != nil {
 		bound := time.AfterFunc(closeTimeout, func() { l.fail(errEnded) })
 		if s.writer != nil {

@@ -246,6 +246,9 @@ func TestTwilioClear(t *testing.T) {
 			}
 			barges := r.of(agent.EventBargeIn)
 			stopped := r.of(agent.EventAgentStopped)
+			if n := len(r.of(agent.EventAgentStarted)); after > 20 && (n != 2 || len(stopped) != 2 || stopped[1].Interrupted) {
+				t.Errorf("after %v: %d replies began, stopped %+v", after, n, stopped)
+			}
 			if after > 20 && (len(barges) != 1 || !stopped[0].Interrupted || stopped[0].Position != barges[0].Position) {
 				t.Errorf("after %v: barge-ins %+v, stopped %+v", after, barges, stopped)
 			}

@@ -227,7 +227,6 @@ func TestSpeechForgets(t *testing.T) {
 	}
 }
 
-
 func TestSlices(t *testing.T) { // of sound that a bot cut in any way
 	for _, sizes := range [][]int{{1}, {160}, {159, 2}, {333, 7, 160}} {
 		bubble(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 func (s *session) write(l *link, stop <-chan struct{}, again bool) {
 	if s.buffer = s.dialect.begin(s.buffer[:0], again); len(s.buffer) > 0 {
 		if err := l.write(websocket.MessageText, s.buffer); err != nil {
-			l.fail(err)
+			l.unwritable(err)
 			return
 		}
 	}
@@ -29,7 +29,7 @@ func (s *session) write(l *link, stop <-chan struct{}, again bool) {
 			err = s.marks(l)
 		}
 		if err != nil {
-			l.fail(err)
+			l.unwritable(err)
 			return
 		}
 	}
