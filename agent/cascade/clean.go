@@ -30,13 +30,15 @@ func clean(text string, limit int) string {
 		case unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d': // joiners are needed
 			continue
 		}
+		if space {
+			n++
+		}
 		if n >= limit {
 			break
 		}
 		if space {
 			b.WriteByte(' ')
 			space = false
-			n++
 		}
 		b.WriteRune(r)
 		n++

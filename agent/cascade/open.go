@@ -115,7 +115,8 @@ type session struct {
 	streamID    int
 	streamSince time.Time
 	tries       int     // to open the stream, since one has lasted
-	recent      []int16 // what a new stream would have to hear again
+	recent      []int16 // the sound of the open turn
+	settled     int     // recent[:settled] has become words
 	deaf        bool    // the recogniser is gone for good
 
 	announcements []announcement // that wait for their moment

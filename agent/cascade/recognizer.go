@@ -56,8 +56,8 @@ func (s *session) listen(frame []int16) {
 	}
 }
 
-// remember keeps what a new stream would have to hear again if this one were lost: all
-// of the words that are not final, and what came while there was no stream.
+// remember keeps the sound of the open turn: a turn detector judges it, and a new stream
+// has to hear again what of it has not become words, and what came while there was none.
 func (s *session) remember(frame []int16) {
 	length := keep
 	if s.stream != nil && !s.turns.Open() && !s.turns.Speaking() {
@@ -68,13 +68,14 @@ func (s *session) remember(frame []int16) {
 	// A second is moved at a time, not each frame.
 	if over := len(s.recent) - most; over >= s.cfg.STT.Rate() {
 		s.recent = s.recent[:copy(s.recent, s.recent[over:])]
+		s.settled = max(0, s.settled-over)
 	}
 }
 
-// finalCame forgets what has become words.
+// finalCame notes that what was heard so far has become words.
 func (s *session) finalCame() {
 	if s.stream != nil {
-		s.recent = s.recent[:0]
+		s.settled = len(s.recent)
 	}
 }
 
@@ -150,14 +151,14 @@ func (b bounded) Close() error {
 func (e reopened) happen(s *session) {
 	if e.err != nil {
 		s.deaf = true
-		s.recent = nil
+		s.recent, s.settled = nil, 0
 		s.complain(e.err)
 		s.fail(e.err, s.cfg.Deaf)
 		return
 	}
 	s.stream, s.streamSince, s.tries = e.stream, time.Now(), e.tries
-	if len(s.recent) > 0 {
-		if err := s.stream.Write(s.recent); err != nil {
+	if again := s.recent[s.settled:]; len(again) > 0 {
+		if err := s.stream.Write(again); err != nil {
 			s.lost(err)
 			return
 		}

@@ -32,6 +32,7 @@ type rig struct {
 	line  *line
 	hands *hands
 
+	about   func(*agent.Call) // more of the call
 	session agent.Session
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
@@ -71,10 +72,14 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	r.cancel = cancel
-	r.session, err = opener.Open(ctx, agent.Call{
+	call := agent.Call{
 		ID: "call-1", SessionID: "session-1", Direction: "inbound", Called: "100", Rate: rate,
 		Caller: agent.Caller{ResourceID: "+15550100"}, Speaker: r.line, Control: r.hands, Emit: r.emit,
-	})
+	}
+	if r.about != nil {
+		r.about(&call)
+	}
+	r.session, err = opener.Open(ctx, call)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +211,12 @@ func (r *rig) say(text string, d time.Duration, interims ...string) {
 	r.stt.Add(stttest.Utterance{Text: text, Confidence: 0.9, Interims: interims})
 	r.sound(d)
 }
+
+func utterance(text string) stttest.Utterance {
+	return stttest.Utterance{Text: text, Confidence: 0.9}
+}
+
+func final(text string) stt.Result { return stt.Result{Text: text, Final: true, Confidence: 0.9} }
 
 // sound is a voice of length d, noticed with the delays of an energy detector.
 func (r *rig) sound(d time.Duration) {
