@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/agent/live"
+	"parley/agent/live/socket"
 	"parley/media/resample"
 )
 
@@ -21,8 +22,7 @@ type uplink struct {
 	// gated: audio goes out between ActivityStart and ActivityEnd only, and lead is the
 	// newest before.
 	gated, open bool
-	lead        []byte
-	leadSize    int
+	lead        *socket.Lead
 	// sent counts the bytes of the turn.
 	sent int
 }
@@ -35,7 +35,7 @@ func newUplink(cfg Config, s live.LiveConfig) (*uplink, error) {
 			return nil, fmt.Errorf("openai: %w", err)
 		}
 	}
-	u.leadSize = u.bytes(cfg.Lead)
+	u.lead = socket.NewLead(u.bytes(cfg.Lead))
 	return u, nil
 }
 
@@ -76,18 +76,6 @@ func (u *uplink) convert(pcm []byte) ([]byte, error) {
 		u.raw = binary.LittleEndian.AppendUint16(u.raw, uint16(s))
 	}
 	return u.raw, nil
-}
-
-// keep remembers the newest audio of a caller whose turn has not begun.
-func (u *uplink) keep(raw []byte) {
-	if len(raw) >= u.leadSize {
-		u.lead = append(u.lead[:0], raw[len(raw)-u.leadSize:]...)
-		return
-	}
-	if over := len(u.lead) + len(raw) - u.leadSize; over > 0 {
-		u.lead = u.lead[:copy(u.lead, u.lead[over:])]
-	}
-	u.lead = append(u.lead, raw...)
 }
 
 // appendAudio appends the message that carries raw to dst.

@@ -122,7 +122,7 @@ func TestUplinkAllocates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			u.keep(raw)
+			u.lead.Keep(raw)
 			buffer = appendAudio(buffer[:0], raw)
 		}
 		for range 100 {
@@ -130,29 +130,6 @@ func TestUplinkAllocates(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(100, one); n != 0 {
 			t.Errorf("%s: %v allocations for a packet", wire, n)
-		}
-	}
-}
-
-// TestLeadKeepsTheNewest however it is cut into pieces.
-func TestLeadKeepsTheNewest(t *testing.T) {
-	cfg := DefaultConfig()
-	for _, piece := range []int{1, 160, 799, 3199, 3200, 3201, 10000} {
-		u, err := newUplink(cfg, live.LiveConfig{Wire: live.PCMU, LocalTurns: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all []byte
-		for i := 0; len(all) < 20000; i++ {
-			b := make([]byte, piece)
-			for j := range b {
-				b[j] = byte(len(all) + j)
-			}
-			all = append(all, b...)
-			u.keep(b)
-		}
-		if want := all[len(all)-3200:]; string(u.lead) != string(want) {
-			t.Errorf("pieces of %d: %d bytes, not the newest", piece, len(u.lead))
 		}
 	}
 }

@@ -6,7 +6,6 @@
 package openai
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"parley/agent/live"
+	"parley/agent/live/socket"
 )
 
 // Config says which service to talk to, and how. Start from DefaultConfig.
@@ -152,15 +152,10 @@ func (c Config) Validate() error {
 // Provider implements live.LiveProvider, live.Truncator, live.TurnTaker,
 // live.Instructor and live.Supporter for one conversation.
 type Provider struct {
-	cfg Config
+	cfg  Config
+	slot socket.Slot[talk]
 
 	mu sync.Mutex
-	// talk is the connection in use; nil before Connect and after Close.
-	talk   *talk
-	closed bool
-	// giveUp ends a Connect that is under way, whose end is told by connecting.
-	giveUp     context.CancelFunc
-	connecting chan struct{}
 	// open are the tool calls that were not answered yet, of whichever connection.
 	open map[string]live.ToolCall
 }
@@ -170,7 +165,7 @@ func New(cfg Config) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	return &Provider{cfg: cfg, open: map[string]live.ToolCall{}}, nil
+	return &Provider{cfg: cfg, slot: socket.Slot[talk]{Name: "openai"}, open: map[string]live.ToolCall{}}, nil
 }
 
 // Name implements live.LiveProvider.

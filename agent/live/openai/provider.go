@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 	"time"
@@ -20,75 +19,30 @@ func (p *Provider) Connect(ctx context.Context, s live.LiveConfig) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("openai: %w: %w", live.ErrRejected, err)
 	}
-	ctx, giveUp := context.WithTimeout(ctx, p.cfg.ConnectTimeout)
-	defer giveUp()
-	p.mu.Lock()
-	if p.connecting != nil {
-		p.mu.Unlock()
-		return errors.New("openai: Connect is under way already")
-	}
-	old := p.talk
-	p.talk, p.closed = nil, false
-	p.giveUp, p.connecting = giveUp, make(chan struct{})
-	p.mu.Unlock()
-
-	t, err := p.connect(ctx, old, s)
-
-	p.mu.Lock()
-	switch {
-	case err != nil:
-	case p.closed: // meanwhile
-		err = fmt.Errorf("openai: %w", live.ErrClosed)
-	default:
-		p.talk = t
-	}
-	connecting := p.connecting
-	p.giveUp, p.connecting = nil, nil
-	p.mu.Unlock()
-	if err != nil && t != nil {
-		drop(t.sock, err)
-	}
-	close(connecting)
-	return err
+	return p.slot.Connect(ctx, p.cfg.ConnectTimeout, func(ctx context.Context) (*socket.Socket, *talk, error) { return p.connect(ctx, s) })
 }
 
-// connect makes the connection and sets its session up. A connection that it made is
+// connect makes a connection and sets its session up. A connection that it made is
 // returned with an error, too.
-func (p *Provider) connect(ctx context.Context, old *talk, s live.LiveConfig) (*talk, error) {
-	if old != nil {
-		if err := old.sock.Close(ctx); err != nil {
-			return nil, err
-		}
-	}
+func (p *Provider) connect(ctx context.Context, s live.LiveConfig) (*socket.Socket, *talk, error) {
 	names := newNames(s.Tools)
 	up, err := newUplink(p.cfg, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dialing, err := p.cfg.dialing(or(s.Model, p.cfg.Model))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sock, err := socket.Dial(ctx, dialing)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t := &talk{
 		cfg: p.cfg, session: s, sock: sock, clean: dialing.Clean, names: names, up: up,
 		guard: guard{wire: s.Wire}, open: map[string]*reply{}, parts: map[string]*part{},
 	}
-	if err := p.setUp(ctx, t); err != nil {
-		return t, err
-	}
-	return t, nil
-}
-
-// drop ends a connection that is of no use, without ceremony.
-func drop(sock *socket.Socket, why error) {
-	sock.Fail(why)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = sock.Close(ctx) // it has failed
+	return sock, t, p.setUp(ctx, t)
 }
 
 // setUp sends the session's settings, waits until the service has confirmed them, and
@@ -211,86 +165,55 @@ func (p *Provider) replay(t *talk) error {
 
 // Receive implements live.LiveProvider.
 func (p *Provider) Receive(ctx context.Context) (live.Message, error) {
-	for {
-		p.mu.Lock()
-		t := p.talk
-		if t == nil {
-			defer p.mu.Unlock()
-			if p.closed {
-				return live.Message{}, io.EOF
-			}
-			return live.Message{}, live.ErrClosed
-		}
-		if m, ok := t.ready(time.Now()); ok {
-			p.note(m)
-			p.mu.Unlock()
-			return m, nil
-		}
-		until := time.Until(t.ends.Add(-p.cfg.RenewBefore))
-		if t.warned {
-			until = time.Hour
-		}
-		p.mu.Unlock()
-		if err := p.wait(ctx, t, until); err != nil {
-			return live.Message{}, err
-		}
-	}
+	m, err := p.slot.Receive(ctx, (*talk).ready, (*talk).takeOne)
+	p.note(m)
+	return m, err
 }
 
-// wait takes one message of the service, or returns after d.
-func (p *Provider) wait(ctx context.Context, t *talk, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case message, ok := <-t.sock.In():
-		if !ok {
-			return t.sock.Err()
-		}
-		e, err := parse(message)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch {
-		case err == nil:
-			t.garbled = 0
-			err = t.apply(e)
-		case t.garbled < maxGarbled:
-			t.garbled++
-			t.warn(err)
-			return nil
-		default:
-			err = fmt.Errorf("openai: %w: it says nothing that can be read", live.ErrLost)
-		}
-		if err != nil {
-			t.sock.Fail(err)
-		}
-		return err
-	case <-timer.C:
+// takeOne takes a message of the service.
+func (t *talk) takeOne(message []byte) error {
+	e, err := parse(message)
+	switch {
+	case err == nil:
+		t.garbled = 0
+		return t.apply(e)
+	case t.garbled < maxGarbled:
+		t.garbled++
+		t.warn(err)
 		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("openai: %w", context.Cause(ctx))
 	}
+	return fmt.Errorf("openai: %w: it says nothing that can be read", live.ErrLost)
 }
 
-// ready is what Receive can return without waiting.
-func (t *talk) ready(now time.Time) (live.Message, bool) {
+// ready is what Receive can return without waiting, or how long to wait.
+func (t *talk) ready() (live.Message, bool, time.Duration) {
 	if len(t.out) > 0 {
 		m := t.out[0]
 		t.out = t.out[1:]
-		return m, true
+		return m, true, 0
+	}
+	if t.warned {
+		return live.Message{}, false, 0
 	}
 	// By the clock: a service that has little to say need not announce its end.
-	if left := t.ends.Sub(now); !t.warned && left <= t.cfg.RenewBefore {
-		t.warned = true
-		return live.Message{GoAway: &live.GoAway{TimeLeft: max(0, left)}}, true
+	left := time.Until(t.ends)
+	if left > t.cfg.RenewBefore {
+		return live.Message{}, false, left - t.cfg.RenewBefore
 	}
-	return live.Message{}, false
+	t.warned = true
+	return live.Message{GoAway: &live.GoAway{TimeLeft: max(0, left)}}, true, 0
 }
 
 // maxOpen is how many calls are remembered for a connection to come.
 const maxOpen = 256
 
-// note remembers the calls that m tells of. The lock is held.
+// note remembers the calls that m tells of.
 func (p *Provider) note(m live.Message) {
+	if len(m.ToolCalls) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range m.ToolCalls {
 		if len(p.open) < maxOpen {
 			p.open[c.ID] = c
@@ -299,24 +222,4 @@ func (p *Provider) note(m live.Message) {
 }
 
 // Close implements live.LiveProvider.
-func (p *Provider) Close(ctx context.Context) error {
-	p.mu.Lock()
-	t := p.talk
-	p.talk, p.closed = nil, true
-	connecting := p.connecting
-	if p.giveUp != nil {
-		p.giveUp()
-	}
-	p.mu.Unlock()
-	if connecting != nil {
-		select {
-		case <-connecting:
-		case <-ctx.Done():
-			return fmt.Errorf("openai: closing: %w", context.Cause(ctx))
-		}
-	}
-	if t == nil {
-		return nil
-	}
-	return t.sock.Close(ctx)
-}
+func (p *Provider) Close(ctx context.Context) error { return p.slot.Close(ctx) }

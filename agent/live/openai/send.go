@@ -9,28 +9,15 @@ import (
 	"parley/agent/live"
 )
 
-// with runs do with the connection in use. Nothing that it sends is waited for.
-func (p *Provider) with(ctx context.Context, do func(*talk) error) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.talk == nil {
-		return live.ErrClosed
-	}
-	return do(p.talk)
-}
-
 // SendAudio implements live.LiveProvider.
 func (p *Provider) SendAudio(ctx context.Context, pcm []byte) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		raw, err := t.up.convert(pcm)
 		if err != nil || len(raw) == 0 {
 			return err
 		}
 		if t.up.gated && !t.up.open {
-			t.up.keep(raw)
+			t.up.lead.Keep(raw)
 			return t.sock.Err()
 		}
 		return t.append(raw)
@@ -46,7 +33,7 @@ func (t *talk) append(raw []byte) error {
 // EndAudioStream implements live.LiveProvider. The service has no word for it: silence
 // lets its voice detection come to an end.
 func (p *Provider) EndAudioStream(ctx context.Context) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		if t.up.gated {
 			return nil
 		}
@@ -58,7 +45,7 @@ func (p *Provider) EndAudioStream(ctx context.Context) error {
 // ActivityStart implements live.TurnTaker: what the service has of the caller's audio
 // goes, and the turn begins with the newest that it does not have yet.
 func (p *Provider) ActivityStart(ctx context.Context) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		if !t.up.gated {
 			return errNotLocal
 		}
@@ -69,12 +56,10 @@ func (p *Provider) ActivityStart(ctx context.Context) error {
 			return err
 		}
 		t.up.open, t.up.sent = true, 0
-		lead := t.up.lead
-		t.up.lead = t.up.lead[:0]
-		if len(lead) == 0 {
-			return nil
+		if lead := t.up.lead.Take(); len(lead) > 0 {
+			return t.append(lead)
 		}
-		return t.append(lead)
+		return nil
 	})
 }
 
@@ -85,7 +70,7 @@ const leastTurn = 100 * time.Millisecond
 
 // ActivityEnd implements live.TurnTaker: the turn is over, and the model is to answer.
 func (p *Provider) ActivityEnd(ctx context.Context) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		if !t.up.gated {
 			return errNotLocal
 		}
@@ -109,7 +94,7 @@ func (p *Provider) ActivityEnd(ctx context.Context) error {
 
 // SendText implements live.LiveProvider.
 func (p *Provider) SendText(ctx context.Context, text string) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		err := t.post(create(t.event("text"), object{
 			"type": "message", "role": "user", "content": []object{{"type": "input_text", "text": text}},
 		}))
@@ -122,7 +107,7 @@ func (p *Provider) SendText(ctx context.Context, text string) error {
 
 // Instruct implements live.Instructor. The instructions of the session stay in force.
 func (p *Provider) Instruct(ctx context.Context, instructions string) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		if s := t.session.Instructions; s != "" {
 			instructions = s + "\n\n" + instructions
 		}
@@ -132,12 +117,14 @@ func (p *Provider) Instruct(ctx context.Context, instructions string) error {
 
 // SendToolResponse implements live.LiveProvider.
 func (p *Provider) SendToolResponse(ctx context.Context, responses ...live.ToolResponse) error {
-	return p.with(ctx, func(t *talk) error {
+	return p.slot.With(ctx, func(t *talk) error {
 		for _, r := range responses {
 			if err := t.answer(r); err != nil {
 				return err
 			}
+			p.mu.Lock()
 			delete(p.open, r.ID)
+			p.mu.Unlock()
 		}
 		return nil
 	})
@@ -145,5 +132,5 @@ func (p *Provider) SendToolResponse(ctx context.Context, responses ...live.ToolR
 
 // Truncate implements live.Truncator.
 func (p *Provider) Truncate(ctx context.Context, itemID string, played time.Duration) error {
-	return p.with(ctx, func(t *talk) error { return t.truncate(itemID, played) })
+	return p.slot.With(ctx, func(t *talk) error { return t.truncate(itemID, played) })
 }

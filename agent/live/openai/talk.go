@@ -11,8 +11,8 @@ import (
 	"parley/agent/tool"
 )
 
-// talk is one connection's part of the conversation. Provider.mu guards all but sock
-// and clean; nothing in here waits.
+// talk is what is known of a connection and of the conversation on it. The Slot that
+// keeps it lets one goroutine at a time have it; nothing in here waits.
 type talk struct {
 	cfg     Config
 	session live.LiveConfig

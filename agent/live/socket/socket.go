@@ -1,7 +1,8 @@
 // Package socket is the WebSocket between a realtime provider and its service. It
 // keeps what is to be sent in order without ever making the sender wait, notices a
 // peer that is gone, bounds what it reads, and says in the terms of agent/live why a
-// connection failed. It knows no service's messages.
+// connection failed. A Slot keeps a provider's one connection, a Lead the audio before
+// a caller's turn. It knows no service's messages.
 package socket
 
 import (
@@ -91,7 +92,7 @@ type Socket struct {
 	queued  int      // its bytes
 	spare   [][]byte // buffers to use again
 	err     error    // why it ended; nil while it is open
-	wrote   error // why writing failed
+	wrote   error    // why writing failed
 	closing bool
 
 	wake    chan struct{} // the queue is not empty
@@ -333,6 +334,14 @@ func (s *Socket) Close(ctx context.Context) error {
 		s.kill()
 		return fmt.Errorf("%s: closing: %w", s.cfg.Name, ctx.Err())
 	}
+}
+
+// Drop ends a connection that is of no use, without ceremony, for the reason err.
+func (s *Socket) Drop(err error) {
+	s.Fail(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // it has failed
 }
 
 // shake is the closing handshake, cut off when it takes too long.
