@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,16 +39,29 @@ func (c *plain) Reset()                    {}
 // full is a Client that wants to know everything.
 type full struct {
 	plain
+	mu   sync.Mutex
 	told []string
 }
 
-func (c *full) TakeTurn(t llm.Turn)  { c.told = append(c.told, fmt.Sprintf("turn %q", t.Interrupted)) }
-func (c *full) Heard(h llm.Heard)    { c.told = append(c.told, "heard "+h.Heard) }
-func (c *full) CallerSpeaks()        { c.told = append(c.told, "speaks") }
-func (c *full) Refused(why string)   { c.told = append(c.told, "refused "+why) }
-func (c *full) Prefetch(text string) { c.told = append(c.told, "prefetch "+text) }
+func (c *full) note(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, what)
+}
+
+func (c *full) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.told)
+}
+
+func (c *full) TakeTurn(t llm.Turn)  { c.note(fmt.Sprintf("turn %q", t.Interrupted)) }
+func (c *full) Heard(h llm.Heard)    { c.note("heard "+h.Heard) }
+func (c *full) CallerSpeaks()        { c.note("speaks") }
+func (c *full) Refused(why string)   { c.note("refused "+why) }
+func (c *full) Prefetch(text string) { c.note("prefetch "+text) }
 func (c *full) Close(context.Context, llm.End) {
-	c.told = append(c.told, "closed")
+	c.note("closed")
 }
 
 func model(t *testing.T, c llm.Client) llm.Model {
@@ -177,8 +191,8 @@ func TestAClientIsTold(t *testing.T) {
 	}
 	m.Close(t.Context(), llm.End{})
 	want := []string{"heard half", "speaks", "prefetch so", "refused no", `turn "half"`, `turn ""`, "closed"}
-	if !slices.Equal(c.told, want) || !slices.Equal(c.heard, []string{"x", ""}) {
-		t.Errorf("told %q, asked %q", c.told, c.heard)
+	if !slices.Equal(c.all(), want) || !slices.Equal(c.heard, []string{"x", ""}) {
+		t.Errorf("told %q, asked %q", c.all(), c.heard)
 	}
 	other := model(t, &plain{})
 	other.(llm.Hearer).Heard(llm.Heard{})
@@ -223,8 +237,8 @@ func TestAClientIsCutOff(t *testing.T) {
 			go func() { done <- m.Reply(t.Context(), llm.Turn{Text: "x"}, collect(&got)) }()
 			synctest.Wait()
 			m.Close(t.Context(), llm.End{})
-			if err := <-done; err == nil || c.told[len(c.told)-1] != "closed" {
-				t.Errorf("the end of the call: %v, %q", err, c.told)
+			if err := <-done; err == nil || !slices.Contains(c.all(), "closed") {
+				t.Errorf("the end of the call: %v, %q", err, c.all())
 			}
 		})
 	}
@@ -245,13 +259,13 @@ func TestAClientThatDoesNotListen(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		m.Close(ctx, llm.End{})
-		if took := time.Since(began); took != time.Second || slices.Contains(c.told, "closed") {
-			t.Errorf("Close took %v, told %q", took, c.told)
+		if took := time.Since(began); took != time.Second || slices.Contains(c.all(), "closed") {
+			t.Errorf("Close took %v, told %q", took, c.all())
 		}
 		if err := <-done; err == nil {
 			t.Error("a reply after the call")
 		}
-		if !slices.Contains(c.told, "closed") {
+		if !slices.Contains(c.all(), "closed") {
 			t.Error("never closed")
 		}
 	})
