@@ -56,10 +56,10 @@ func (c *full) all() []string {
 }
 
 func (c *full) TakeTurn(t llm.Turn)  { c.note(fmt.Sprintf("turn %q", t.Interrupted)) }
-func (c *full) Heard(h llm.Heard)    { c.note("heard "+h.Heard) }
+func (c *full) Heard(h llm.Heard)    { c.note("heard " + h.Heard) }
 func (c *full) CallerSpeaks()        { c.note("speaks") }
-func (c *full) Refused(why string)   { c.note("refused "+why) }
-func (c *full) Prefetch(text string) { c.note("prefetch "+text) }
+func (c *full) Refused(why string)   { c.note("refused " + why) }
+func (c *full) Prefetch(text string) { c.note("prefetch " + text) }
 func (c *full) Close(context.Context, llm.End) {
 	c.note("closed")
 }
