@@ -136,29 +136,25 @@ func (f *filling) run() {
 	if !f.wait(s.cfg.FillerAfter) {
 		return
 	}
-	var next time.Time // for the phrase
+	var phrase time.Time // when it is due
 	for {
 		now := time.Now()
-		if s.cfg.Filler != "" && !now.Before(next) {
-			next = now.Add(s.cfg.FillerEvery)
+		x, next := sound{pcm: s.filler.tone}, now.Add(toneEvery)
+		if s.cfg.Filler != "" && !now.Before(phrase) {
+			phrase = now.Add(s.cfg.FillerEvery)
 			if made := s.filler.said(f.ctx, s.cfg.TTS, s.cfg.Filler); len(made.pcm) > 0 {
-				if !f.play(made) {
-					return
-				}
-			} else if !f.play(sound{pcm: s.filler.tone}) {
-				return
+				x, next = made, next.Add(made.length(s.cfg.TTS.Rate()))
 			}
-		} else if !f.play(sound{pcm: s.filler.tone}) {
+		}
+		if !f.play(x) {
 			return
 		}
-		pause := toneEvery
 		if len(s.filler.tone) == 0 {
-			if s.cfg.Filler == "" {
+			if next = phrase; s.cfg.Filler == "" {
 				return
 			}
-			pause = time.Until(next)
 		}
-		if !f.wait(max(pause, frameTime)) {
+		if !f.wait(max(time.Until(next), frameTime)) {
 			return
 		}
 	}
@@ -180,9 +176,7 @@ func (f *filling) wait(d time.Duration) bool {
 // which a word is ended.
 func (f *filling) play(x sound) bool {
 	rate := f.s.cfg.TTS.Rate()
-	length := func(samples int) time.Duration {
-		return time.Duration(int64(samples) * int64(time.Second) / int64(rate))
-	}
+	length := func(samples int) time.Duration { return sound{pcm: x.pcm[:samples]}.length(rate) }
 	piece := int(int64(rate) * int64(fillPiece) / int64(time.Second))
 	begun := f.at
 	defer f.s.call.Speaker.Flush()
@@ -207,6 +201,10 @@ func (f *filling) play(x sound) bool {
 		}
 	}
 	return true
+}
+
+func (x sound) length(rate int) time.Duration {
+	return time.Duration(int64(len(x.pcm)) * int64(time.Second) / int64(rate))
 }
 
 // wordEnd is where the word ends that is being said at a sample; 0: not known, or between
