@@ -9,12 +9,21 @@
 //
 //	          voice on           100 ms, or words
 //	┌─ quiet ──────────> candidate ────────────────> open <──────────┐
-//	│  ^  ^                  │ voice off              │ voice off,   │ voice on
-//	│  │  └──── Resume ──────┘                        │ 0.6 s        │
-//	│  │                                              v Finalize     │
-//	│  └── Close, GoOn, Discard <── final transcript, 2 s ── waiting ┘
+//	│  ^  ^  ^               │ voice off              │ voice off,   │ voice on,
+//	│  │  │  └─── Resume ────┤                        │ 0.6 s        │ or words
+//	│  │  │                  v over the agent         v Finalize     │
+//	│  │  └─── Resume ──── doubt ── words ──> open    waiting ───────┤
+//	│  │       backchannel, 2 s                       │              │
+//	│  └── Close, GoOn, Discard <── final transcript, 2 s            │
+//	│  └── Close <── the model: complete, 5 s ── tentative, unfinished┘  (StopDeferred)
 //	│  └── Close <── '#', enough digits, 2 s ── keying
 //	└── a digit, at any time ────────────────────> keying
 //
-// Every turn that was opened ends with exactly one of Close, GoOn and Discard.
+// What opens a turn and what ends it are strategies, named in Config and asked in their
+// order; Decision.Reason says which one decided. Over the agent a voice first is a
+// candidate, which pauses it, and then an interruption or a backchannel: the words of
+// the languages are in the folder languages.
+//
+// Every turn that was opened ends with exactly one of Close, GoOn and Discard, every
+// Pause with Resume or Stop, and every Infer with Drop or a Close that is Inferred.
 package turn
