@@ -29,7 +29,7 @@ var walls = map[string][]string{
 	},
 
 	"agent/kit":          {"agent", "agent/live", "agent/tool", "agent/turn", "agent/chat", "agent/session"},
-	"agent/cascade":      {"agent", "agent/live", "agent/turn", "agent/chat", "agent/stt", "agent/tts", "agent/llm", "agent/machine"},
+	"agent/cascade":      {"agent", "agent/live", "agent/turn", "agent/chat", "agent/stt", "agent/tts", "agent/llm", "agent/machine", "media/resample"},
 	"agent/live":         {"agent/tool"},
 	"agent/live/*":       {"agent/live", "agent/tool"},
 	"agent/live/openai":  {"agent/live", "agent/tool", "agent/live/socket", "media/resample"},
