@@ -166,7 +166,7 @@ func TestBR144EarlySpeechIsOneTurn(t *testing.T) {
 	})
 }
 
-func TestAnUninterruptibleGreetingIsHeardToItsEnd(t *testing.T) {
+func TestBR144AnUninterruptibleGreetingIsHeardToItsEnd(t *testing.T) {
 	converse(t, func(r *rig) {
 		r.cfg.Turn.MuteGreeting = true
 		r.cfg.Greeting = numbers(10)

@@ -184,7 +184,7 @@ func TestATransferIsReportedWhereItStands(t *testing.T) {
 	})
 }
 
-func TestASilentCallerIsPromptedAndThenLeft(t *testing.T) {
+func TestBR156ASilentCallerIsPromptedAndThenLeft(t *testing.T) {
 	converse(t, func(r *rig) { r.cfg.Reprompts = []string{"Are you there?", "Hello?"} }, func(r *rig) {
 		r.ends()
 		if r.err != nil {

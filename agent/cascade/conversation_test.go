@@ -141,34 +141,11 @@ func TestACallCostsFourGoroutines(t *testing.T) {
 	})
 }
 
-func TestBR135HangUpAtAnyPoint(t *testing.T) {
-	for i := range 200 {
-		converse(t, func(r *rig) {
-			r.model.delay = 200 * ms
-			r.voice.firstByte = 100 * ms
-		}, func(r *rig) {
-			go func() {
-				for range 3 {
-					r.wait(700 * ms)
-					r.say("one two three", 900*ms)
-				}
-			}()
-			r.wait(time.Duration(i) * 47 * ms)
-			r.hangUpOnce()
-			asked := len(r.model.asked())
-			r.wait(10 * time.Second)
-			if len(r.model.asked()) != asked {
-				t.Errorf("%d: the model was asked after the end", i)
-			}
-		})
-	}
-}
-
 func TestRunWithAContextThatIsDone(t *testing.T) {
 	converse(t, nil, func(r *rig) { r.hangUpOnce() })
 }
 
-func TestOpenFails(t *testing.T) {
+func TestBR150SetUpFails(t *testing.T) {
 	no := errors.New("no")
 	for name, prepare := range map[string]func(*rig){
 		"recogniser": func(r *rig) { r.stt.OpenErr = no },

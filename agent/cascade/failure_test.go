@@ -3,6 +3,7 @@ package cascade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,14 @@ func TestBR132TheModelFails(t *testing.T) {
 				return out(llm.Chunk{Text: "Too late."})
 			},
 			fallback, 9 * time.Second, "no word in time",
+		},
+		"answers nothing at all": {
+			func(context.Context, func(llm.Chunk) error) error { return fmt.Errorf("completion: %w", llm.ErrEmpty) },
+			fallback, time.Second, "answered nothing",
+		},
+		"is busy, and stays so": {
+			func(context.Context, func(llm.Chunk) error) error { return fmt.Errorf("429: %w", llm.ErrBusy) },
+			fallback, time.Second, "busy",
 		},
 		"fails at once": {
 			func(context.Context, func(llm.Chunk) error) error { return errBroken },

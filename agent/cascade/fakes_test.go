@@ -18,6 +18,7 @@ import (
 type line struct {
 	notice func(agent.Notice)
 	hear   func([]int16)
+	tap    func([]int16) // in its stead, if set
 
 	mu         sync.Mutex
 	generation int

@@ -72,6 +72,7 @@ func TestBR125ALostRecogniserIsOpenedAgain(t *testing.T) {
 			r.wait(500 * ms)
 			f.lose(0)
 		}()
+		began := time.Now()
 		r.sound(2 * time.Second)
 		r.quiet(2)
 		if turns := r.model.asked(); len(turns) != 1 || turns[0].Text != "book a table" {
@@ -80,6 +81,10 @@ func TestBR125ALostRecogniserIsOpenedAgain(t *testing.T) {
 		streams := r.stt.Streams()
 		if len(streams) != 2 || !streams[0].Closed() {
 			t.Fatalf("%d streams", len(streams))
+		}
+		// The new one hears the utterance from its beginning, which was before the loss.
+		if got, want := len(streams[1].PCM()), int(time.Since(began)*rate/time.Second); got < want {
+			t.Errorf("%d samples of %d are heard by the new stream", got, want)
 		}
 		// Nothing of what was said meanwhile is lost.
 		if a, b := len(streams[0].PCM()), len(streams[1].PCM()); a+b < int(time.Since(r.began)/time.Second)*rate {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type rig struct {
 	hands *hands
 
 	about   func(*agent.Call) // more of the call
+	beeping atomic.Bool       // the other side makes a tone
 	session agent.Session
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
@@ -84,6 +86,9 @@ func newRig(t *testing.T, prepare func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	r.line.notice, r.line.hear = r.session.Notice, r.session.Hear
+	if r.line.tap != nil {
+		r.line.hear = r.line.tap
+	}
 	go r.line.run()
 	go func() {
 		defer close(r.done)
