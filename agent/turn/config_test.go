@@ -58,4 +58,3 @@ func TestNames(t *testing.T) {
 		t.Error("names")
 	}
 }
-

@@ -225,3 +225,20 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+// An interim comes ten times a second; what it costs must not grow with the turn.
+func BenchmarkWords(b *testing.B) {
+	x := lexiconFor("en")
+	long := strings.Repeat("four one five and something else ", 500)
+	for name, text := range map[string]string{"a backchannel": "mm-hmm, okay", "a sentence": "I would like to book a table for two at eight", "a long turn": long} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				x.listens(text)
+				x.commanding(text)
+				x.gives(text, true)
+				x.count(text)
+				x.endsSentence(text)
+			}
+		})
+	}
+}

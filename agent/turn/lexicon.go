@@ -23,7 +23,7 @@ type lexicon struct {
 // with the turn; what matters is at their beginning, or at their end.
 const (
 	maxListening = 120 // a longer text is more than a backchannel
-	maxLook      = 400
+	maxLook      = 200
 )
 
 func newLexicon(l Language) *lexicon {
@@ -217,9 +217,12 @@ func (p phrases) within(words []string) bool {
 // ends says whether words end with a phrase.
 func (p phrases) ends(words []string) bool { return p.endLength(words) > 0 }
 
+// longestPhrase is more words than a phrase can have, each letter of Han being one.
+const longestPhrase = 24
+
 // endLength is how long the longest phrase is that words end with.
 func (p phrases) endLength(words []string) int {
-	for at := range words {
+	for at := max(0, len(words)-longestPhrase); at < len(words); at++ {
 		for _, phrase := range p[words[at]] {
 			if len(phrase) == len(words)-at && begins(words[at:], phrase) {
 				return len(phrase)
@@ -239,28 +242,22 @@ func fold(text string, limit int) []string {
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "")
 	}
-	var words []string
-	var word strings.Builder
-	end := func() {
-		if word.Len() > 0 {
-			words = append(words, word.String())
-			word.Reset()
-		}
-	}
+	var b strings.Builder
+	b.Grow(len(text) + 8)
 	for _, r := range norm.NFKC.String(text) {
 		switch r = unicode.ToLower(r); {
 		case r == '\'' || r == '’' || r == 'ʼ' || r == utf8.RuneError:
 		case unspacedRune(r):
-			end()
-			words = append(words, string(r))
+			b.WriteByte(' ')
+			b.WriteRune(r)
+			b.WriteByte(' ')
 		case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r):
-			word.WriteRune(r)
+			b.WriteRune(r)
 		default:
-			end()
+			b.WriteByte(' ')
 		}
 	}
-	end()
-	return words
+	return strings.Fields(b.String())
 }
 
 // stretched takes out of words what is only said longer: letters that are doubled, and
@@ -295,7 +292,8 @@ func numeral(word string) (n int) {
 }
 
 func unspacedRune(r rune) bool {
-	return r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return r > unicode.MaxLatin1 && (r == 'ー' ||
+		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
 }
 
 func unspaced(text string) bool { return strings.ContainsFunc(text, unspacedRune) }
