@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,23 +90,23 @@ func TestTheAgentIsGone(t *testing.T) {
 		name, onLost string
 		reconnect    time.Duration
 		handler      http.HandlerFunc
-		tries        [2]int // least, most
+		tries        [2]int64 // least, most
 		lasts        time.Duration
 	}{
-		{"error", LostError, 10 * time.Second, nil, [2]int{5, 9}, 10 * time.Second},
-		{"hangup", LostHangup, 10 * time.Second, nil, [2]int{5, 9}, 10 * time.Second},
-		{"not called again", LostError, 0, nil, [2]int{0, 0}, 0},
-		{"refuses", LostError, 10 * time.Second, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 410) }, [2]int{1, 1}, time.Second},
-		{"is busy", LostError, 3 * time.Second, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 429) }, [2]int{3, 5}, 3 * time.Second},
-		{"hangs", LostError, 20 * time.Second, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }, [2]int{4, 5}, 20 * time.Second},
+		{"error", LostError, 10 * time.Second, nil, [2]int64{5, 9}, 10 * time.Second},
+		{"hangup", LostHangup, 10 * time.Second, nil, [2]int64{5, 9}, 10 * time.Second},
+		{"not called again", LostError, 0, nil, [2]int64{0, 0}, 0},
+		{"refuses", LostError, 10 * time.Second, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 410) }, [2]int64{1, 1}, time.Second},
+		{"is busy", LostError, 3 * time.Second, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", 429) }, [2]int64{3, 5}, 3 * time.Second},
+		{"hangs", LostError, 20 * time.Second, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }, [2]int64{4, 5}, 20 * time.Second},
 	} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, Twilio, drops(1, time.Second), func(r *rig) { r.cfg.OnLost, r.cfg.Reconnect = c.onLost, c.reconnect }).answer()
 			p := r.peer(0)
 			synctest.Wait()
-			tries := 0
+			var tries atomic.Int64
 			r.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-				tries++
+				tries.Add(1)
 				if c.handler != nil {
 					c.handler(w, q)
 					return
@@ -122,8 +123,8 @@ func TestTheAgentIsGone(t *testing.T) {
 			if c.onLost == LostHangup && err != nil || c.onLost == LostError && (err == nil || !strings.Contains(err.Error(), "stream: the agent is gone")) {
 				t.Errorf("%s: Run returned %v", c.name, err)
 			}
-			if tries < c.tries[0] || tries > c.tries[1] {
-				t.Errorf("%s: called again %d times", c.name, tries)
+			if n := tries.Load(); n < c.tries[0] || n > c.tries[1] {
+				t.Errorf("%s: called again %d times", c.name, n)
 			}
 			if took < c.lasts-3*time.Second || took > c.lasts+1100*time.Millisecond {
 				t.Errorf("%s: it took %v, want about %v", c.name, took, c.lasts)

@@ -18,15 +18,11 @@ import (
 	"go.uber.org/goleak"
 
 	"parley/agent"
-	"parley/media/g711"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errHungUp = errors.New("caller hung up")
-
-// Sounds that are easy to tell apart, as mu-law and as samples.
-const silence = g711.IdlePCMU
 
 // packetSent is what the mouth sent in one slot.
 type packetSent struct {
@@ -189,6 +185,20 @@ func (m *mouth) run(stop <-chan struct{}) {
 	}
 }
 
+// packets are those that went over the wire.
+func (m *mouth) packets() []packetSent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.wire)
+}
+
+// counts are how often payloads were taken, and how often the end of a reply was told.
+func (m *mouth) counts() (payloads, flushes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.payloads, m.flushes
+}
+
 // sent is all that went over the wire.
 func (m *mouth) sent() (out []int16) {
 	m.mu.Lock()
@@ -197,16 +207,6 @@ func (m *mouth) sent() (out []int16) {
 		out = append(out, p.sound...)
 	}
 	return out
-}
-
-// last is when the last packet of speech went out.
-func (m *mouth) last() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.wire) == 0 {
-		return time.Time{}
-	}
-	return m.wire[len(m.wire)-1].at
 }
 
 // control notes what the agent does to the call.

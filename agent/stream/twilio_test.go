@@ -154,8 +154,8 @@ func TestTwilioSound(t *testing.T) {
 			if got := r.mouth.sent(); !slices.Equal(got, want) {
 				t.Errorf("coded %v: %d samples on the wire of %d, or not the same", coded, len(got), len(want))
 			}
-			if r.mouth.payloads > 0 != coded && coded {
-				t.Error("nothing passed as it is")
+			if n, _ := r.mouth.counts(); n > 0 != coded {
+				t.Errorf("coded %v: %d payloads passed as they are", coded, n)
 			}
 			r.end()
 		})
@@ -187,7 +187,7 @@ func TestTwilioMarks(t *testing.T) {
 		// When the last sample before each mark went out.
 		samples, sum := 0, 0
 		var sent []time.Time
-		wire := r.mouth.wire
+		wire := r.mouth.packets()
 		for _, n := range lengths {
 			for sum += n; samples < sum; wire = wire[1:] {
 				samples += len(wire[0].sound)
@@ -203,7 +203,7 @@ func TestTwilioMarks(t *testing.T) {
 			}
 		}
 		started, stopped := r.of(agent.EventAgentStarted), r.of(agent.EventAgentStopped)
-		if len(started) != 1 || len(stopped) != 1 || stopped[0].Interrupted || stopped[0].Position != r.mouth.position() {
+		if len(started) != 1 || len(stopped) != 1 || stopped[0].Interrupted || stopped[0].Position != r.mouth.Played() {
 			t.Errorf("started %+v, stopped %+v", started, stopped)
 		}
 		r.end()
@@ -236,7 +236,7 @@ func TestTwilioClear(t *testing.T) {
 			if marks := p.got("mark"); len(marks) != 4 || marks[3].field("mark", "name") != "four" {
 				t.Errorf("after %v: marks %v", after, marks)
 			}
-			for _, w := range r.mouth.wire {
+			for _, w := range r.mouth.packets() {
 				if w.at.After(cleared) && w.sound[0] < 200 {
 					t.Fatalf("after %v: old sound %v after clear", after, w.at.Sub(cleared))
 				}

@@ -405,3 +405,37 @@ func TestNoBotNoCall(t *testing.T) {
 		t.Errorf("%v, want 503 with Retry-After", err)
 	}
 }
+
+// TestABotThatDoesNothing: a bot that neither reads nor speaks, and whose marks nobody
+// waits for, holds no call longer than calls may last (BR-141).
+func TestABotThatDoesNothing(t *testing.T) {
+	g := startGateway(t, func(c *call.Config, _ *sip.Config) { c.MaxDuration = 1500 * time.Millisecond })
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		<-over
+		_ = conn.CloseNow()
+	}))
+	defer server.Close()
+	defer close(over)
+	cfg := stream.DefaultConfig()
+	cfg.URL, cfg.Dialect = "ws"+strings.TrimPrefix(server.URL, "http"), stream.PCM
+	o, err := stream.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.serve("idle", o)
+	c := dial(t, newPhone(t, phone.Config{}), g.uri("idle"))
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatal("the call goes on")
+	}
+	began := time.Now()
+	if record, _ := g.ended(t, c); record.Cause != call.CauseMaxDuration || time.Since(began) > 2*time.Second {
+		t.Errorf("ended by %q, on record %v later", record.Cause, time.Since(began))
+	}
+}
