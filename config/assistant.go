@@ -28,6 +28,9 @@ type Assistant struct {
 	Ollama       Ollama
 	Runtime      Runtime
 	Stream       Stream
+	Realtime     Realtime
+
+	RealtimeOpenAI RealtimeOpenAI `key:"realtime.openai"`
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -44,9 +47,13 @@ func defaultAssistant() Assistant {
 		Ollama:       defaultOllama(),
 		Runtime:      defaultRuntime(),
 		Stream:       Stream{Config: stream.DefaultConfig()},
+		Realtime:     defaultRealtime(),
+
+		RealtimeOpenAI: defaultRealtimeOpenAI(),
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,
+		OneshotTimeoutMS:    10000,
 		FirstTokenTimeoutMS: int(a.Conversation.FirstToken / time.Millisecond),
 		FallbackPhrase:      a.Conversation.Fallback,
 	}
@@ -105,6 +112,14 @@ type Agent struct {
 	Notify bool
 	// Actions lets replies act on the call, such as hang up.
 	Actions bool
+	// OneshotTimeoutMS bounds a request beside the conversation, in milliseconds.
+	OneshotTimeoutMS int
+	// Styles are the delivery tags that replies may begin a sentence with.
+	Styles []string
+	// SummaryTurns and SummaryCharacters are when the agent is asked for a digest of
+	// earlier turns. 0: not by that.
+	SummaryTurns      int
+	SummaryCharacters int
 }
 
 // RecognizerConfig is the configuration of the embedded recogniser. An agent of
@@ -137,5 +152,8 @@ func (a *Assistant) AgentConfig() httpagent.Config {
 	out.Actions = a.Agent.Actions
 	out.System = a.Agent.System
 	out.Greeting = a.Conversation.Greeting
+	out.OneShotTimeout = milliseconds(a.Agent.OneshotTimeoutMS)
+	out.Styles = a.Agent.Styles
+	out.Summary.Turns, out.Summary.Characters = a.Agent.SummaryTurns, a.Agent.SummaryCharacters
 	return out
 }

@@ -174,23 +174,26 @@ func keyed(base, host, key string, headers map[string]Secret) error {
 	return fmt.Errorf("api_key: must be set for %s: in the variable, or by api_key_file", host)
 }
 
+// given is a key, or something in its place when its file cannot be read, which was told.
+func (l *loader) given(section string, s Secret, file string) string {
+	if l.complained(section + ".api_key_file") {
+		return "unreadable"
+	}
+	return cmp.Or(s.Reveal(), file)
+}
+
 // validateModel asks the rooms about the model that an agent has.
 func (l *loader) validateModel(prefix string, a *Assistant) {
-	key := func(section string, s Secret, file string) string {
-		if l.complained(prefix + section + ".api_key_file") {
-			return "unreadable" // which was told
-		}
-		return cmp.Or(s.Reveal(), file)
-	}
 	switch a.LLM.Provider {
 	case "openai":
 		l.room(prefix+"openai", errors.Join(a.OpenAIConfig("").Validate(),
-			keyed(a.OpenAI.BaseURL, "api.openai.com", key("openai", a.OpenAI.APIKey, a.OpenAI.APIKeyFile), a.OpenAI.Headers)))
+			keyed(a.OpenAI.BaseURL, "api.openai.com", l.given(prefix+"openai", a.OpenAI.APIKey, a.OpenAI.APIKeyFile), a.OpenAI.Headers)))
 	case "ollama":
 		l.room(prefix+"ollama", a.OllamaConfig("").Validate())
 	case "stream":
 		l.room(prefix+"stream", a.StreamConfig().Validate())
 	}
+	l.validateRealtime(prefix, a)
 	if a.thinks() {
 		c, err := a.RuntimeConfig()
 		l.room(prefix+"runtime", errors.Join(err, c.Validate()))
@@ -212,10 +215,11 @@ type service struct {
 // services are those of an agent, by section.
 func (a *Assistant) services() map[string]service {
 	return map[string]service{
-		"agent":  {[]string{"url"}, []*Secret{&a.Agent.APIKey}, []*string{&a.Agent.APIKeyFile}, nil},
-		"openai": {[]string{"base_url"}, []*Secret{&a.OpenAI.APIKey}, []*string{&a.OpenAI.APIKeyFile}, &a.OpenAI.Headers},
-		"ollama": {[]string{"base_url"}, []*Secret{&a.Ollama.APIKey}, []*string{&a.Ollama.APIKeyFile}, &a.Ollama.Headers},
-		"stream": {[]string{"url"}, []*Secret{&a.Stream.APIKey, &a.Stream.AuthToken}, []*string{&a.Stream.APIKeyFile, &a.Stream.AuthTokenFile}, nil},
+		"agent":           {[]string{"url"}, []*Secret{&a.Agent.APIKey}, []*string{&a.Agent.APIKeyFile}, nil},
+		"openai":          {[]string{"base_url"}, []*Secret{&a.OpenAI.APIKey}, []*string{&a.OpenAI.APIKeyFile}, &a.OpenAI.Headers},
+		"ollama":          {[]string{"base_url"}, []*Secret{&a.Ollama.APIKey}, []*string{&a.Ollama.APIKeyFile}, &a.Ollama.Headers},
+		"realtime.openai": {[]string{"base_url"}, []*Secret{&a.RealtimeOpenAI.APIKey}, []*string{&a.RealtimeOpenAI.APIKeyFile}, nil},
+		"stream":          {[]string{"url"}, []*Secret{&a.Stream.APIKey, &a.Stream.AuthToken}, []*string{&a.Stream.APIKeyFile, &a.Stream.AuthTokenFile}, nil},
 	}
 }
 
@@ -224,7 +228,10 @@ func (a *Assistant) services() map[string]service {
 // file's secret was read already.
 func (a *Assistant) parted(sections map[string]any) {
 	for name, s := range a.services() {
-		own, _ := sections[name].(map[string]any)
+		own := sections
+		for part := range strings.SplitSeq(name, ".") {
+			own, _ = own[part].(map[string]any)
+		}
 		elsewhere := false
 		for _, key := range s.at {
 			_, says := own[key]

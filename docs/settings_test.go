@@ -40,7 +40,7 @@ var (
 	bracketed = regexp.MustCompile(`^\[([a-z.]+)\] ([a-z0-9_]+)`)
 	dotted    = regexp.MustCompile(`^([a-z]+)\.([a-z0-9_]+)( = .*)?$`)
 	variable  = regexp.MustCompile(`PARLEY_[A-Z0-9_]+`)
-	named     = regexp.MustCompile(`^PARLEY_(TRUNK_[A-Z0-9_]+_PASSWORD|AGENTS_[A-Z0-9_]+_API_KEY|MCP_[A-Z0-9_]+_(TOKEN|HEADERS))$`) // by the operator
+	named     = regexp.MustCompile(`^PARLEY_(TRUNK_[A-Z0-9_]+_PASSWORD|AGENTS_[A-Z0-9_]+_(API_KEY|AUTH_TOKEN)|MCP_[A-Z0-9_]+_(TOKEN|HEADERS))$`) // by the operator
 )
 
 func TestKeys(t *testing.T) {

@@ -88,7 +88,8 @@ func TestCheckTriesTheParts(t *testing.T) {
 func TestEveryNameInTheConfigurationHasAPart(t *testing.T) {
 	base := config.Default()
 	base.VAD.Kind = "energy"
-	base.Agent.URL = "http://127.0.0.1:9/"
+	base.Agent.URL, base.Stream.URL = "http://127.0.0.1:9/", "ws://127.0.0.1:9/"
+	base.OpenAI.Model, base.Ollama.Model = "m", "m"
 	try := func(name string, change func(*config.Config)) {
 		cfg := base
 		change(&cfg)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"parley/agent/live"
+	"parley/agent/llm"
+	"parley/agent/tool/plugin"
+	"parley/agent/tts"
+	"parley/agent/tts/flite"
 	"parley/config"
 	"parley/test/phone"
 )
@@ -166,5 +172,59 @@ func TestTheBuiltInAgentAnswersCalls(t *testing.T) {
 			r.signals <- syscall.SIGTERM
 			r.wait(t)
 		})
+	}
+}
+
+// What the gateway says itself to callers of realtime models has their rate.
+func TestOwnWordsHaveTheRateOfTheModel(t *testing.T) {
+	if !embeddedSpeech {
+		t.Skip("needs the embedded voice")
+	}
+	cfg := config.Default()
+	p := &plugs{cfg: &cfg, voices: map[flite.Config]tts.Voice{}}
+	voice, err := p.speaker("", cfg.TTS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plain, own int
+	if err := voice.Speak(t.Context(), "I am sorry.", func(c tts.Chunk) error { plain += len(c.PCM); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := ownWords(voice)(t.Context(), "I am sorry.", func(pcm []int16) error { own += len(pcm); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if want := plain * live.OutputRate / voice.Rate(); own < want || own > want+live.OutputRate/50 {
+		t.Errorf("%d samples, want %d", own, want)
+	}
+	stop := errors.New("stop")
+	if err := ownWords(voice)(t.Context(), "I am sorry.", func([]int16) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestARealtimeModelIsToldOfSkills(t *testing.T) {
+	got := withSkills("You are Ada.", []plugin.Skill{{Name: "a", Text: "Be kind."}, {Name: "b", Triggers: []string{"refund", "money"}, Text: "Ask for the order."}})
+	if want := "You are Ada.\n\nBe kind.\n\nWhen the caller speaks of refund, money:\nAsk for the order."; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
+// An agent over HTTP gets a token for callers who are somebody.
+func TestIdentityTokensForAgents(t *testing.T) {
+	cfg := config.Default()
+	p := &plugs{cfg: &cfg}
+	if f, err := p.identityTokens(); f != nil || err != nil {
+		t.Errorf("tokens that nobody signs: %v", err)
+	}
+	cfg.Sign.Algorithm, cfg.Sign.Audience, cfg.Sign.Secret = "HS256", "desk", config.NewSecret(strings.Repeat("k", 32))
+	f, err := p.identityTokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token, err := f(llm.Conversation{ResourceID: "+12025550143", CallID: "c", SessionID: "s"}); err != nil || strings.Count(token, ".") != 2 {
+		t.Errorf("%q %v", token, err)
+	}
+	if token, err := f(llm.Conversation{}); err != nil || token != "" {
+		t.Errorf("%q %v", token, err)
 	}
 }

@@ -176,6 +176,9 @@ func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, err
 		opener, err := stream.New(a.StreamConfig())
 		return opener, p.cfg.Complain(prefix+"stream", err)
 	}
+	if a.LLM.Provider == "openai-realtime" {
+		return p.realtime(prefix, a)
+	}
 	c := a.CascadeConfig()
 	recognizer, err1 := p.recognizer(prefix, a)
 	voice, err2 := p.speaker(prefix, a.TTS)
@@ -210,7 +213,13 @@ func (p *plugs) model(prefix string, a *config.Assistant) (llm.Provider, error) 
 		}
 		return provider, nil
 	case "agent":
-		provider, err := httpagent.New(a.AgentConfig())
+		cfg := a.AgentConfig()
+		tokens, err := p.identityTokens()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Identity = tokens
+		provider, err := httpagent.New(cfg)
 		if err != nil {
 			return nil, p.cfg.Complain(prefix+"agent", err)
 		}

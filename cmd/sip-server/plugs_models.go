@@ -15,6 +15,7 @@ import (
 	"parley/agent/llm/runtime"
 	"parley/agent/tool/plugin"
 	"parley/config"
+	"parley/identity"
 )
 
 // completer makes the model of an agent that is built in. Empty model: the configured
@@ -116,4 +117,23 @@ func completion(model llm.Completer) func(context.Context, plugin.Completion) (s
 		got, err := model.Complete(ctx, llm.Request{Messages: messages}, func(llm.Delta) error { return nil })
 		return got.Text, err
 	}
+}
+
+// identityTokens makes the tokens by which an agent over HTTP knows who calls, where
+// tokens are signed. Callers who are nobody in particular have none.
+func (p *plugs) identityTokens() (func(llm.Conversation) (string, error), error) {
+	sign := p.cfg.SignerConfig()
+	if !sign.Enabled() {
+		return nil, nil
+	}
+	signer, err := identity.NewSigner(sign)
+	if err != nil {
+		return nil, p.cfg.Complain("identity.sign", err)
+	}
+	return func(c llm.Conversation) (string, error) {
+		if c.ResourceID == "" {
+			return "", nil
+		}
+		return signer.Mint(c.ResourceID, "", map[string]any{"call_id": c.CallID, "session_id": c.SessionID}, 0)
+	}, nil
 }

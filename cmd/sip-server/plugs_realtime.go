@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"parley/agent"
+	"parley/agent/kit"
+	"parley/agent/live"
+	liveopenai "parley/agent/live/openai"
+	"parley/agent/tool/plugin"
+	"parley/agent/tts"
+	"parley/config"
+	"parley/media/resample"
+)
+
+// realtime makes an agent of a model that hears and speaks itself.
+func (p *plugs) realtime(prefix string, a *config.Assistant) (agent.Opener, error) {
+	cfg, err := a.RealtimeConfig()
+	if err != nil {
+		return nil, p.cfg.Complain(prefix+"realtime", err)
+	}
+	if cfg.Provider, err = p.liveProvider(prefix, a); err != nil {
+		return nil, err
+	}
+	// The gateway's own words need a voice; an agent without one says less.
+	if voice, err := p.speaker(prefix, a.TTS); err == nil {
+		cfg.Voice = ownWords(voice)
+	} else {
+		p.notes = append(p.notes, "the apology and the filler of [realtime] have no voice: "+err.Error())
+	}
+	box := p.toolbox(a)
+	cfg.Tools, cfg.Policy, cfg.Gate = box.registry, box.policy, box.gate
+	current := &changingAgent{}
+	p.tools.watchSkills(func(all []plugin.Skill) {
+		own := cfg
+		own.Session.Instructions = withSkills(cfg.Session.Instructions, box.skills(all))
+		var opener agent.Opener
+		if opener, err = kit.New(own); err == nil {
+			current.to.Store(&opener)
+		}
+	})
+	if err != nil {
+		return nil, p.cfg.Complain(prefix+"realtime", err)
+	}
+	return current, nil
+}
+
+// withSkills adds skills to instructions. A realtime model is told all of them, and when
+// each is meant.
+func withSkills(instructions string, skills []plugin.Skill) string {
+	parts := []string{instructions}
+	for _, s := range skills {
+		if len(s.Triggers) > 0 {
+			parts = append(parts, "When the caller speaks of "+strings.Join(s.Triggers, ", ")+":\n"+s.Text)
+			continue
+		}
+		parts = append(parts, s.Text)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// changingAgent is an agent that may be replaced; calls end with the one that they began
+// with.
+type changingAgent struct{ to atomic.Pointer[agent.Opener] }
+
+// Format implements agent.Opener; it is the same of all.
+func (c *changingAgent) Format() agent.Format { return (*c.to.Load()).Format() }
+
+// Open implements agent.Opener.
+func (c *changingAgent) Open(ctx context.Context, call agent.Call) (agent.Session, error) {
+	return (*c.to.Load()).Open(ctx, call)
+}
+
+// liveProvider makes the connections to a realtime model.
+func (p *plugs) liveProvider(prefix string, a *config.Assistant) (func() live.LiveProvider, error) {
+	if a.LLM.Provider == "openai-realtime" {
+		cfg := a.RealtimeOpenAIConfig()
+		if _, err := liveopenai.New(cfg); err != nil {
+			return nil, p.cfg.Complain(prefix+"realtime.openai", err)
+		}
+		return func() live.LiveProvider {
+			provider, err := liveopenai.New(cfg)
+			if err != nil { // it was tried above
+				p.log.Error("a realtime model cannot be made", zap.Error(err))
+			}
+			return provider
+		}, nil
+	}
+	return nil, p.cfg.Complain(prefix+"llm", fmt.Errorf("provider: no realtime model %q", a.LLM.Provider))
+}
+
+// ownWords is a voice at the rate of realtime models.
+func ownWords(voice tts.Voice) kit.Voice {
+	return func(ctx context.Context, text string, say func(pcm []int16) error) error {
+		r, err := resample.New(voice.Rate(), live.OutputRate, resample.Voice)
+		if err != nil {
+			return err
+		}
+		var out []int16
+		err = voice.Speak(ctx, text, func(c tts.Chunk) error {
+			out = r.Process(out[:0], c.PCM)
+			return say(out)
+		})
+		if err != nil {
+			return err
+		}
+		return say(r.Flush(out[:0]))
+	}
+}
