@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -225,6 +226,35 @@ func TestSpeechForgets(t *testing.T) {
 	if cap(q.items) > 8192 || len(q.items)-q.head > 6 {
 		t.Errorf("%d items, room for %d", len(q.items), cap(q.items))
 	}
+}
+
+// A call costs five goroutines: Run, and those that speak, write, read and ping.
+func TestGoroutines(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const calls = 50
+		r := newRig(t, PCM, listens, nil)
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		ctx, cancel := context.WithCancelCause(context.Background())
+		ended := make(chan error, calls)
+		for range calls {
+			s, err := r.opener.Open(ctx, r.call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- s.Run(ctx) }()
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if n := runtime.NumGoroutine() - before; n > calls*(5+1) { // and one is the bot
+			t.Errorf("%d goroutines for %d calls", n, calls)
+		}
+		cancel(errHungUp)
+		for range calls {
+			<-ended
+		}
+		r.close()
+	})
 }
 
 // Sound that a bot cut in any way is heard whole.
