@@ -71,6 +71,21 @@ func TestContextRefusesWhatWouldBreakIt(t *testing.T) {
 	}
 }
 
+// What was looked at is not what stands at its place by now.
+func TestFoldOfWhatHasMoved(t *testing.T) {
+	c := NewContext("")
+	for _, text := range []string{"a", "b", "c", "d", "e", "f"} {
+		_, _ = c.Append(Message{Role: RoleUser, Content: text})
+	}
+	s := c.Snapshot()
+	if before, err := c.Fold(s.Revision, 0, 2, Message{Role: RoleDeveloper, Content: "ab"}); before != 6 || err != nil {
+		t.Error(before, err)
+	}
+	if _, err := c.Fold(s.Revision, 2, 4, Message{Role: RoleDeveloper, Content: "cd"}); !errors.Is(err, ErrStale) {
+		t.Errorf("%v: %s", err, told(c.Snapshot().Messages))
+	}
+}
+
 func TestCallIDs(t *testing.T) {
 	c := NewContext("")
 	_, as := c.AppendCalls(Message{}, []ToolCall{call("x", "a"), call("x", "b"), call("", "c")})

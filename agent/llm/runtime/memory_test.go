@@ -69,7 +69,9 @@ func FuzzData(f *testing.F) {
 }
 
 func TestRememberRecallForget(t *testing.T) {
-	r := newRig(t, rigConfig(), Parts{},
+	cfg := rigConfig()
+	cfg.Memory.KeepSummary = true
+	r := newRig(t, cfg, Parts{},
 		calls("", `remember {"key":"name","value":"Ann\nSmith"}`, `remember {"key":"calls","value":"9"}`, `remember {"key":"Bad Key","value":"x"}`, `remember {"key":"empty","value":" "}`), says("Noted."),
 		calls("", "recall"), says("You are Ann."),
 		calls("", "forget_caller"), says("Shall I delete everything I know about you?"), callsWithToken("forget_caller"), says("Forgotten."),
@@ -95,6 +97,11 @@ func TestRememberRecallForget(t *testing.T) {
 	equal(t, "what is left", r.mem.Keys("user:"), []string{"user:calls"})
 	r.say("remember me")
 	equal(t, "what is left", r.mem.Keys("user:"), []string{"user:calls"})
+	runs := r.fake.runs()
+	r.close()
+	if equal(t, "what is left", r.mem.Keys("user:"), []string{"user:calls"}); r.fake.runs() != runs {
+		t.Error("a summary of somebody who wants to be forgotten")
+	}
 }
 
 func TestMemoryIsBounded(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"parley/agent/chat"
 	"parley/agent/llm"
+	"parley/agent/tool"
 )
 
 // conversation.md lines 4 and 11: one message of the caller per turn, and of the agent
@@ -40,6 +41,27 @@ func TestWhatWasHeardIsTheConversation(t *testing.T) {
 		t.Errorf("the model is told what nobody heard: %s", got)
 	}
 	equal(t, "completions", r.kinds("completion"), []string{"Hello there. How are you?", "One two three four.", "Never heard.", "Fine."})
+}
+
+// conversation.md line 10: once it is told what was heard of a reply, nothing more of it
+// is written, spoken or done, whatever the model still gives.
+func TestNothingStale(t *testing.T) {
+	ran := false
+	pay := &tool.FuncTool{ToolName: "pay", Fn: func(context.Context, map[string]any) (map[string]any, error) { ran = true; return nil, nil }}
+	for name, script := range map[string]run{"words": says("One two three."), "calls": calls("One", "pay")} {
+		r := newRig(t, rigConfig(), Parts{Tools: tools(t, pay)}, script)
+		given := ""
+		err := r.model.Reply(t.Context(), llm.Turn{Text: "hm"}, func(c llm.Chunk) error {
+			if given += c.Text; c.Text != "" {
+				r.tell(llm.Heard{Text: "One", Heard: "One", Interrupted: true})
+			}
+			return nil
+		})
+		if !errors.Is(err, errSuperseded) || strings.TrimSpace(given) != "One" || ran {
+			t.Errorf("%s: %v, %q, ran: %v", name, err, given, ran)
+		}
+		r.holds("user: hm", "assistant: One [cut]")
+	}
 }
 
 // A host that is no teller of what was heard says it with the next turn.

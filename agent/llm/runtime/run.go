@@ -87,11 +87,10 @@ func (c *core) listen(ctx context.Context, w *words, deltas <-chan llm.Delta, en
 	for {
 		select {
 		case d := <-deltas:
-			limit.Stop() // what the voice needs is not the model's time
 			if err := w.take(ctx, d); err != nil {
 				return err
 			}
-			limit.Reset(c.cfg.Silence)
+			limit.Reset(c.cfg.Silence) // what the voice needed was not the model's time
 		case err := <-ended:
 			w.ended = true
 			if err == nil {

@@ -158,6 +158,30 @@ func TestLongTool(t *testing.T) {
 	})
 }
 
+// Several late results: one reply, after the last.
+func TestLateResultsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rigConfig(), Parts{Tools: tools(t, waitTool("a", 5*time.Second, traitsNone), waitTool("b", 10*time.Second, traitsNone))}, calls("", "a", "b"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = r.reply(ctx, llm.Turn{Text: "both"})
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		if r.wakes() != 0 {
+			t.Error("woken after the first")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if r.wakes() != 1 {
+			t.Errorf("woken %d times after the last", r.wakes())
+		}
+		_, _ = r.reply(t.Context(), llm.Turn{Woken: true})
+		if n := notes(r.fake.asked(-1)); !strings.Contains(n, "The result of a, b has come.") {
+			t.Error(n)
+		}
+	})
+}
+
 // A caller who is answered meanwhile has been told: the model is not woken for that.
 func TestLateResultInTheNextReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
