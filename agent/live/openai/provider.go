@@ -49,7 +49,7 @@ func (p *Provider) connect(ctx context.Context, s live.LiveConfig) (*socket.Sock
 // tells it what was said before.
 func (p *Provider) setUp(ctx context.Context, t *talk) error {
 	if err := t.post(p.cfg.sessionUpdate(t.session, t.names)); err != nil {
-		return err
+		return refusedBy(err) // it may have been closed at once
 	}
 	var expires int64
 	for {
