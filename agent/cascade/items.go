@@ -86,14 +86,19 @@ func (r *reply) sounded() (time.Duration, bool) {
 	return r.from, r.sounds
 }
 
-// text is what was generated so far, also before a false interruption.
+// text is what was generated so far, also before a false interruption, without what
+// the voice could not say: what was heard is the beginning of it.
 func (r *reply) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
 	b.WriteString(r.heard)
 	for _, it := range r.items {
-		if !it.own {
+		switch {
+		case it.own:
+		case it.broken:
+			b.WriteString(it.said)
+		default:
 			b.WriteString(it.text)
 		}
 	}

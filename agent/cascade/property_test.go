@@ -206,7 +206,7 @@ func (c *chance) heardIsWire(r *rig) error {
 	}
 	told := map[string]bool{}
 	for _, e := range r.all(agent.EventAgentStopped) {
-		if !c.broken && !strings.HasPrefix(e.Text, e.Heard) {
+		if !strings.HasPrefix(e.Text, e.Heard) {
 			return fmt.Errorf("heard %q is no prefix of %q", e.Heard, e.Text)
 		}
 		for _, w := range strings.Fields(e.Heard) {

@@ -62,6 +62,7 @@ type reply struct {
 	thinking context.Context // of the model
 	giveUp   context.CancelCauseFunc
 	spoken   *chat.Spoken
+	judged   bool // the model has given its first piece; its worker's alone
 
 	mu      sync.Mutex
 	items   []item

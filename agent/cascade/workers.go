@@ -52,33 +52,40 @@ func (s *session) think(r *reply) {
 	if !r.begin() {
 		return
 	}
-	unjudged := r.turn.Tentative
-	out := func(c llm.Chunk) error {
-		if err := context.Cause(r.thinking); err != nil {
-			return err
-		}
-		if unjudged {
-			unjudged = false
-			if c.Incomplete > 0 {
-				r.seal()
-			}
-			s.post(r.thinking, judged{r, c.Incomplete})
-		}
-		if c.Expect != nil {
-			s.post(r.thinking, expectation{r, *c.Expect})
-		}
-		err := r.write(c)
-		if err == nil && c.Action != nil {
-			r.act(*c.Action)
-		}
-		return err
-	}
+	out := func(c llm.Chunk) error { return s.takes(r, c) }
 	var err error
 	if r.purpose == greeting {
 		err = s.model.Greet(r.thinking, out)
 	} else {
 		err = s.model.Reply(r.thinking, r.turn, out)
 	}
+	s.thinksNoMore(r, err)
+}
+
+// takes takes a piece of a reply from the model.
+func (s *session) takes(r *reply, c llm.Chunk) error {
+	if err := context.Cause(r.thinking); err != nil {
+		return err
+	}
+	if r.turn.Tentative && !r.judged {
+		r.judged = true
+		if c.Incomplete > 0 {
+			r.seal()
+		}
+		s.post(r.thinking, judged{r, c.Incomplete})
+	}
+	if c.Expect != nil {
+		s.post(r.thinking, expectation{r, *c.Expect})
+	}
+	err := r.write(c)
+	if err == nil && c.Action != nil {
+		r.act(*c.Action)
+	}
+	return err
+}
+
+// thinksNoMore notes that the model has said all of a reply, or failed.
+func (s *session) thinksNoMore(r *reply, err error) {
 	if r.ctx.Err() == nil && r.close(err, s.fallback(r)) {
 		s.post(r.ctx, thought{r, err})
 	}

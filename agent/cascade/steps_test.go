@@ -1,0 +1,513 @@
+package cascade
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/agent"
+	"parley/agent/llm"
+	"parley/agent/stt"
+	"parley/agent/tts"
+	"parley/agent/turn"
+)
+
+// TestManyOrders steps through 100,000 random orders of events (or PARLEY_ORDERS of them)
+// with the loop, the model, the voice and the call on one goroutine, which takes a tenth of
+// a millisecond where TestAnyOrderOfEvents takes ten. What must hold: one reply to a turn
+// and one turn at a time; nothing of an older reply is sent after a newer one's; no more is
+// said to have been heard than was sent; the model is told of each of its replies once, and
+// before it is asked for the next; each tool call is answered; and who falls silent is let
+// go.
+func TestManyOrders(t *testing.T) {
+	orders := 100_000
+	if testing.Short() || raceDetector {
+		orders = 5_000
+	}
+	if n, err := strconv.Atoi(os.Getenv("PARLEY_ORDERS")); err == nil {
+		orders = n
+	}
+	const shards = 8
+	for shard := range shards {
+		t.Run(strconv.Itoa(shard), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				for i := shard; i < orders; i += shards {
+					if err := step(uint64(i)); err != nil {
+						t.Fatalf("order %d: %v", i, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// stepper is a conversation and everybody in it.
+type stepper struct {
+	c     *rand.Rand
+	s     *session
+	now   time.Time
+	tools int // calls without an answer
+
+	think *reply // what the model is at
+	left  int    // pieces that it has yet to give
+	asked int    // replies it was asked for
+	told  int    // replies it was told the end of
+	wrong error
+
+	speak *reply // what the voice is at
+	at    time.Duration
+	wait  chan struct{} // for an action to be done
+	mouth mouth
+
+	events []agent.Event
+}
+
+func (x *stepper) n(n int) int { return x.c.IntN(n) }
+
+func (x *stepper) fail(format string, args ...any) {
+	if x.wrong == nil {
+		x.wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// mouth is a Speaker whose packets leave as time passes, without a clock of its own.
+type mouth struct {
+	x       *stepper
+	spans   []span
+	queued  time.Duration // end of what was said
+	played  time.Duration
+	since   time.Time
+	stopped bool // paused, or on hold
+	held    bool
+}
+
+// span is where a word is on the timeline.
+type span struct {
+	word     string
+	from, to time.Duration
+}
+
+func (m *mouth) move() {
+	now := time.Now()
+	if !m.stopped && !m.held {
+		m.played = min(m.queued, m.played+now.Sub(m.since))
+	}
+	m.since = now
+}
+
+func (m *mouth) Say(ctx context.Context, pcm []int16) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	m.move()
+	m.queued += time.Duration(len(pcm)) * time.Second / rate
+	return nil
+}
+
+func (m *mouth) Flush()  {}
+func (m *mouth) Pause()  { m.move(); m.stopped = true }
+func (m *mouth) Resume() { m.move(); m.stopped = false }
+
+func (m *mouth) Stop() time.Duration {
+	m.move()
+	m.queued, m.stopped = m.played, false
+	for len(m.spans) > 0 && m.spans[len(m.spans)-1].from >= m.played {
+		m.spans = m.spans[:len(m.spans)-1]
+	}
+	if n := len(m.spans); n > 0 && m.spans[n-1].to > m.played+slack {
+		m.spans[n-1].word = "" // not whole
+	}
+	return m.played
+}
+
+func (m *mouth) Played() time.Duration { m.move(); return m.played }
+
+// quick is a recogniser, a voice and a model without goroutines.
+type quick struct{ x *stepper }
+
+func (quick) Rate() int { return rate }
+func (quick) Open(context.Context, stt.Options, func(stt.Result)) (stt.Stream, error) {
+	return quickStream{}, nil
+}
+func (quick) Speak(context.Context, string, func(tts.Chunk) error) error { panic("not called") }
+
+type quickStream struct{}
+
+func (quickStream) Write([]int16) error     { return nil }
+func (quickStream) Begin()                  {}
+func (quickStream) Finalize()               {}
+func (quickStream) Expect(stt.Expect) error { return nil }
+func (quickStream) Close() error            { return nil }
+
+type quickModel struct{ x *stepper }
+
+func (m quickModel) Open(context.Context, llm.Conversation) (llm.Model, error)  { return m, nil }
+func (quickModel) Greet(context.Context, func(llm.Chunk) error) error           { panic("not called") }
+func (quickModel) Reply(context.Context, llm.Turn, func(llm.Chunk) error) error { panic("not called") }
+func (quickModel) Close(context.Context, llm.End)                               {}
+func (quickModel) CallerSpeaks()                                                {}
+func (m quickModel) Heard(h llm.Heard) {
+	if !h.Own {
+		m.x.told++
+	}
+}
+
+var _ llm.Hearer = quickModel{}
+
+// configure makes settings by chance.
+func (x *stepper) configure() Config {
+	cfg := DefaultConfig()
+	cfg.STT, cfg.TTS, cfg.LLM = quick{x}, quick{x}, quickModel{x}
+	cfg.FillerAfter, cfg.VoiceTries = 0, 0 // they need goroutines, or end calls
+	cfg.FirstToken, cfg.Turn.Idle = 3*time.Second, 2*time.Second
+	if x.n(2) == 0 {
+		cfg.Greeting = "g0 g1 g2. g3."
+	}
+	if x.n(3) == 0 {
+		cfg.Eager = 200 * ms
+	}
+	if x.n(3) == 0 {
+		cfg.Turn.Stop = []turn.StopStrategy{turn.StopTimeout, turn.StopDeferred}
+	}
+	if x.n(3) == 0 {
+		cfg.GoOn = "goon."
+	}
+	if x.n(4) == 0 {
+		cfg.Misheard = []string{"sorry."}
+	}
+	if x.n(4) == 0 {
+		cfg.Reprompts = []string{"well."}
+	}
+	cfg.Turn.MuteGreeting = x.n(5) == 0
+	if x.n(6) == 0 {
+		cfg.Turn.Mute = []turn.MuteStrategy{turn.MuteTools}
+	}
+	return cfg
+}
+
+// step plays one order.
+func step(seed uint64) error {
+	x := &stepper{c: rand.New(rand.NewPCG(seed, 99))}
+	x.mouth = mouth{x: x, since: time.Now()}
+	opener := &opener{cfg: x.configure(), filler: &filler{}}
+	opened, err := opener.Open(context.Background(), agent.Call{
+		Speaker: &x.mouth, Control: agent.NoControl{}, Emit: func(e agent.Event) { x.events = append(x.events, e) },
+	})
+	if err != nil {
+		return err
+	}
+	x.s = opened.(*session)
+	x.s.begin(time.Now())
+	for range x.n(30) {
+		x.pass(time.Duration(x.n(1 + x.n(1500)*int(ms))))
+		x.event()
+	}
+	x.s.Notice(agent.Notice{Kind: agent.VoiceOff, At: time.Now()})
+	if x.mouth.held {
+		x.hold(false)
+	}
+	// The caller is silent from now on, and the model done with its tools.
+	for began := time.Now(); !x.s.over && x.wrong == nil; {
+		if x.pass(100 * ms); time.Since(began) > 3*time.Minute {
+			x.fail("stuck: %s", x.s.state)
+		}
+	}
+	x.s.shutdown(context.Background(), nil)
+	x.check()
+	if x.wrong != nil {
+		return fmt.Errorf("%w\n%s", x.wrong, x.log())
+	}
+	return nil
+}
+
+// pass lets time pass, with everything that happens by itself.
+func (x *stepper) pass(d time.Duration) {
+	for until := time.Now().Add(d); ; {
+		x.settle()
+		if x.s.over || x.wrong != nil {
+			return
+		}
+		next := until
+		if due := x.s.nextDue(); !due.IsZero() && due.Before(next) {
+			next = due
+		}
+		// The model and the voice do something now and then.
+		if at := time.Now().Add(50 * ms); (x.think != nil || x.speak != nil) && at.Before(next) {
+			next = at
+		}
+		time.Sleep(max(time.Until(next), 0))
+		x.workers()
+		x.s.passTime()
+		if !time.Now().Before(until) {
+			x.settle()
+			return
+		}
+	}
+}
+
+// settle has the loop take what waits for it.
+func (x *stepper) settle() {
+	for range 1000 {
+
+		select {
+		case e := <-x.s.events:
+			if x.s.over {
+				return
+			}
+			e.happen(x.s)
+			x.s.passTime()
+			continue
+		case <-x.s.wishes.token:
+			x.s.passTime()
+			continue
+		default:
+		}
+		return
+	}
+	x.fail("events without end")
+}
+
+// workers does a bit of what the model's and the voice's goroutines do.
+func (x *stepper) workers() {
+	if x.think == nil {
+		select {
+		case r := <-x.s.asks:
+			if x.asked != x.told {
+				x.fail("asked for reply %d, told of %d", x.asked+1, x.told)
+			}
+			if r.begin() {
+				x.think, x.left = r, x.n(8)
+				x.asked++
+			}
+		default:
+		}
+	}
+	if x.think != nil {
+		x.thinks(x.think)
+	}
+	if x.speak == nil {
+		select {
+		case x.speak = <-x.s.speech:
+			x.at = x.mouth.Played()
+		default:
+		}
+	}
+	if x.speak != nil {
+		x.speaks(x.speak)
+	}
+}
+
+func (x *stepper) thinks(r *reply) {
+	number := x.asked
+	var err error
+	switch k := x.n(40); {
+	case r.thinking.Err() != nil:
+		err = context.Cause(r.thinking)
+	case x.left == 0:
+	case k == 0:
+		err = errBroken
+	case k == 1:
+		err = x.s.takes(r, llm.Chunk{Thinking: true})
+		x.s.happened(llm.Happening{Kind: "tool_call", ID: strconv.Itoa(number), Name: "t"})
+		x.tools++
+	case k == 2 && r.turn.Tentative:
+		err = x.s.takes(r, llm.Chunk{Incomplete: time.Second})
+		x.left = 0
+		return
+	case k == 3:
+		err = x.s.takes(r, llm.Chunk{Action: &llm.Action{Kind: llm.Hold}})
+	case k == 4:
+		x.s.wishes.hangUp()
+		return
+	case k == 5:
+		x.s.wishes.wake()
+		return
+	case k < 15:
+		return // it thinks
+	default:
+		x.left--
+		text := fmt.Sprintf("r%dw%d ", number, 10-x.left)
+		if x.n(3) == 0 {
+			text = strings.TrimSpace(text) + ". "
+		}
+		err = x.s.takes(r, llm.Chunk{Text: text, Style: []string{"", "", "warm"}[x.n(3)]})
+		if err == nil {
+			return
+		}
+	}
+	if err == nil && x.left > 0 {
+		return
+	}
+	for ; x.tools > 0; x.tools-- { // a reply that ends has its tools answered
+		x.s.happened(llm.Happening{Kind: "tool_result", ID: strconv.Itoa(number), Name: "t"})
+	}
+	x.s.thinksNoMore(r, err)
+	x.think = nil
+}
+
+func (x *stepper) speaks(r *reply) {
+	if x.wait != nil {
+		select {
+		case <-x.wait:
+		case <-r.ctx.Done():
+		default:
+			return
+		}
+		x.wait = nil
+	}
+	r.mu.Lock()
+	ready := r.taken < len(r.items) || r.closed || r.ctx.Err() != nil
+	r.mu.Unlock()
+	if !ready {
+		return
+	}
+	it, ok := r.take()
+	switch {
+	case !ok && r.ctx.Err() == nil:
+		x.s.post(r.ctx, said{r, x.at})
+		fallthrough
+	case !ok:
+		x.speak = nil
+	case it.action != nil:
+		x.wait = make(chan struct{})
+		x.s.post(r.ctx, marked{r, markedAction{it.action, x.at, x.wait}})
+	default:
+		x.s.post(r.ctx, sentence{r, strings.TrimSpace(it.text)})
+		x.says(&piece{s: x.s, r: r, item: it, quiet: &silence{s: x.s, r: r}, at: x.at})
+	}
+}
+
+// says speaks a sentence: words of 200 ms each.
+func (x *stepper) says(p *piece) {
+	var err error
+	for i, word := range strings.Fields(p.text) {
+		if x.n(60) == 0 {
+			err = errBroken
+			break
+		}
+		const length = 200 * ms
+		from := x.mouth.queued
+		c := tts.Chunk{PCM: make([]int16, rate/5), Words: []tts.Word{{Text: word, End: time.Duration(i+1) * length}}}
+		if err = p.chunk(p.r.ctx, c); err != nil {
+			break
+		}
+		x.mouth.spans = append(x.mouth.spans, span{word, from, from + length})
+	}
+	p.settle(err)
+	x.at = p.at + p.length()
+	x.s.post(p.r.ctx, spoke{p.r, err})
+}
+
+// event is something from outside.
+func (x *stepper) event() {
+	now, lag := time.Now(), time.Duration(x.n(200))*ms
+	notice := func(k agent.NoticeKind) { x.s.Notice(agent.Notice{Kind: k, At: now, Lag: lag}) }
+	hear := func(texts ...string) stt.Result {
+		return stt.Result{Text: texts[x.n(len(texts))], Confidence: float64(x.n(10)) / 10}
+	}
+	switch x.n(14) {
+	case 0, 1:
+		notice(agent.VoiceOn)
+	case 2:
+		notice(agent.VoiceConfirmed)
+	case 3, 4, 5:
+		notice(agent.VoiceOff)
+	case 6:
+		x.s.Notice(agent.Notice{Kind: agent.Digit, At: now, Digit: "0123456789*#"[x.n(12)]})
+	case 7:
+		x.s.results(0)(hear("", "one", "one two", "okay", "stop"))
+	case 8, 9:
+		r := hear("", "one", "one two.", "mhm", "stop")
+		r.Final = true
+		x.s.results(0)(r)
+	case 10:
+		x.hold(!x.mouth.held)
+	case 11:
+		x.s.wishes.wake()
+	case 12:
+		told := make(chan error, 1)
+		x.s.offer(announcement{ctx: context.Background(), text: "notice.", told: told})
+	case 13:
+		x.s.wishes.hangUp()
+	}
+}
+
+func (x *stepper) hold(on bool) {
+	x.mouth.move()
+	x.mouth.held = on
+	kind := agent.Resumed
+	if on {
+		kind = agent.Held
+	}
+	x.s.Notice(agent.Notice{Kind: kind, At: time.Now()})
+}
+
+func (x *stepper) check() {
+	if x.asked != x.told {
+		x.fail("asked for %d replies, told of %d", x.asked, x.told)
+	}
+	if err := alternating(x.events); err != nil {
+		x.fail("%v", err)
+	}
+	x.mouth.Stop()
+	sent := map[string]int{}
+	last := 0
+	for _, s := range x.mouth.spans {
+		sent[s.word]++
+		var n, w int
+		if _, err := fmt.Sscanf(s.word, "r%dw%d", &n, &w); err == nil {
+			if n < last {
+				x.fail("%s was sent after reply %d", s.word, last)
+			}
+			last = n
+		}
+	}
+	calls, results, turns, replies := 0, 0, 0, 0
+	for _, e := range x.events {
+		switch e.Type {
+		case agent.EventAgentStopped:
+			if !strings.HasPrefix(e.Text, e.Heard) {
+				x.fail("heard %q of %q", e.Heard, e.Text)
+			}
+			for _, w := range strings.Fields(e.Heard) {
+				if sent[w] == 0 {
+					x.fail("%q is said to have been heard", w)
+				}
+			}
+		case agent.EventToolCall:
+			calls++
+		case agent.EventToolResult:
+			results++
+		case agent.EventUserStopped:
+			if slices.Contains([]string{"", "digits", "garbled", "misheard", "unfinished"}, e.Reason) {
+				turns++
+			}
+		case agent.EventInference:
+			if e.Reason == agent.InferenceTurn {
+				replies++
+			}
+		}
+	}
+	if calls != results {
+		x.fail("%d tool calls, %d results", calls, results)
+	}
+	if replies > turns {
+		x.fail("%d replies to %d turns", replies, turns)
+	}
+}
+
+func (x *stepper) log() string {
+	r := rig{events: x.events}
+	if len(x.events) > 0 {
+		r.began = x.events[0].At
+	}
+	return r.log()
+}
