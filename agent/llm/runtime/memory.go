@@ -237,10 +237,22 @@ func (m *model) keep(ctx context.Context) error {
 	}
 	text, err := summarise(ctx, completer, keptPrompt, messages, maxKept)
 	if err != nil {
-		return fmt.Errorf("runtime: no summary of the call: %w", err)
+		err = fmt.Errorf("runtime: no summary of the call: %w", err)
+		text = tool.CleanText(digest(messages), maxKept) // better than nothing
 	}
 	if text != "" {
 		m.c.Memory.Set(summaryKey, text)
 	}
-	return nil
+	return err
+}
+
+// digest is the summary that the beginning of a long conversation has become; "" when
+// there is none.
+func digest(messages []chat.Message) string {
+	for _, m := range messages {
+		if text, ok := strings.CutPrefix(m.Content, chat.SummaryLead); ok && m.Role == chat.RoleDeveloper {
+			return text
+		}
+	}
+	return ""
 }

@@ -179,6 +179,21 @@ func TestSummaryOfTheCall(t *testing.T) {
 			}
 		})
 	}
+	// What there is of a long call is better than nothing.
+	synctest.Test(t, func(t *testing.T) {
+		cfg := rigConfig()
+		cfg.Memory.KeepSummary = true
+		cfg.Summary = SummaryConfig{MaxMessages: 6, Keep: 2, Timeout: time.Minute}
+		r := newRig(t, cfg, Parts{Summarizer: &fake{t: t, script: []run{says("Ann wants a table."), fails(errors.New("boom"))}}})
+		for range 3 {
+			r.say("hello")
+		}
+		synctest.Wait()
+		r.close()
+		if got, _ := r.mem.Get("user:summary"); got != "Ann wants a table." {
+			t.Errorf("kept %q", got)
+		}
+	})
 	// The next call knows it, and its summary knows the one before. Close's own time counts.
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rigConfig()
