@@ -37,7 +37,6 @@ type parts struct {
 
 	mu       sync.Mutex
 	running  int // Completes under way
-	asked    bool
 	requests []llm.Request
 	sound    []int16 // for the voice to give
 }

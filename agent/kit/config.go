@@ -31,8 +31,9 @@ type Config struct {
 	// detection ends turns, and the gateway decides only what cuts a reply. Tools are
 	// answered by nobody: use the field Tools. Wire must be PCM.
 	Session live.LiveConfig
-	// NoFacts leaves out of the instructions what is known of the call (direction,
-	// number that was called, the caller's name and what is remembered of him).
+	// NoFacts leaves out of the instructions what is known of the call: direction, both
+	// parties, X- headers of a trusted trunk, the context of an outbound call, the time,
+	// and what is remembered of the caller.
 	NoFacts bool
 
 	// Turn says whose turn it is. With the service's own detection, SpeechTimeout and

@@ -157,7 +157,7 @@ const maxFacts = 4 << 10
 
 // facts are what is known of a call, as data for the model.
 func facts(c agent.Call) string {
-	known := map[string]any{"direction": c.Direction}
+	known := map[string]any{"direction": c.Direction, "time": time.Now().Format("Monday, 2 January 2006, 15:04 MST")}
 	set := func(key, value string) {
 		if value != "" {
 			known[key] = value
@@ -165,6 +165,10 @@ func facts(c agent.Call) string {
 	}
 	set("called", c.Called)
 	set("caller_name", c.Caller.Name)
+	set("caller_number", c.Caller.Number)
+	if len(c.Headers) > 0 {
+		known["headers"] = c.Headers
+	}
 	if len(c.Context) > 0 {
 		known["context"] = c.Context
 	}
