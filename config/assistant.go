@@ -29,6 +29,7 @@ type Assistant struct {
 	Runtime      Runtime
 	Stream       Stream
 	Realtime     Realtime
+	Retrieval    Retrieval
 
 	RealtimeOpenAI RealtimeOpenAI `key:"realtime.openai"`
 }
@@ -48,6 +49,7 @@ func defaultAssistant() Assistant {
 		Runtime:      defaultRuntime(),
 		Stream:       Stream{Config: stream.DefaultConfig()},
 		Realtime:     defaultRealtime(),
+		Retrieval:    defaultRetrieval(),
 
 		RealtimeOpenAI: defaultRealtimeOpenAI(),
 	}
@@ -154,6 +156,7 @@ func (a *Assistant) AgentConfig() httpagent.Config {
 	out.Greeting = a.Conversation.Greeting
 	out.OneShotTimeout = milliseconds(a.Agent.OneshotTimeoutMS)
 	out.Styles = a.Agent.Styles
+	out.RetrieveTimeout = a.Retrieval.Wait
 	out.Summary.Turns, out.Summary.Characters = a.Agent.SummaryTurns, a.Agent.SummaryCharacters
 	return out
 }

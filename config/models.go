@@ -135,6 +135,7 @@ func (a *Assistant) RuntimeConfig() (runtime.Config, error) {
 	r, out := a.Runtime, a.Runtime.Config
 	out.Memory = runtime.MemoryConfig{Tell: r.Memory, Tools: r.MemoryTools, KeepSummary: r.MemorySummary, SummaryTime: r.MemorySummaryTime}
 	out.Summary = runtime.SummaryConfig{MaxTokens: r.SummaryTokens, MaxMessages: r.SummaryMessages, Keep: r.SummaryKeep, Timeout: r.SummaryTimeout}
+	out.Retrieval = runtime.RetrievalConfig{Limit: a.Retrieval.Limit, MinWords: a.Retrieval.MinWords, Wait: a.Retrieval.Wait}
 	out.ToolTimeout, out.SpeakQuestions = a.Tools.Timeout, a.Tools.Verbatim
 	system, err := instructions(out.System, r.SystemFile)
 	out.System = system
@@ -219,6 +220,7 @@ func (a *Assistant) services() map[string]service {
 		"openai":          {[]string{"base_url"}, []*Secret{&a.OpenAI.APIKey}, []*string{&a.OpenAI.APIKeyFile}, &a.OpenAI.Headers},
 		"ollama":          {[]string{"base_url"}, []*Secret{&a.Ollama.APIKey}, []*string{&a.Ollama.APIKeyFile}, &a.Ollama.Headers},
 		"realtime.openai": {[]string{"base_url"}, []*Secret{&a.RealtimeOpenAI.APIKey}, []*string{&a.RealtimeOpenAI.APIKeyFile}, nil},
+		"retrieval":       {[]string{"embedder", "base_url"}, []*Secret{&a.Retrieval.APIKey}, []*string{&a.Retrieval.APIKeyFile}, nil},
 		"stream":          {[]string{"url"}, []*Secret{&a.Stream.APIKey, &a.Stream.AuthToken}, []*string{&a.Stream.APIKeyFile, &a.Stream.AuthTokenFile}, nil},
 	}
 }

@@ -69,6 +69,7 @@ func (l *loader) validateAgent(prefix string, a *Assistant) {
 	l.room(prefix+"echo", a.Echo.Validate())
 	l.validateTools(prefix, a)
 	l.validateModel(prefix, a)
+	l.validateRetrieval(prefix, a)
 	if a.LLM.Provider == "agent" {
 		l.room(prefix+"agent", a.AgentConfig().Validate())
 	} else if a.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too

@@ -61,6 +61,7 @@ func (c checkCmd) Run(s *stage) error {
 		_, err := parts.announcement()
 		note(err)
 		note(parts.checkTools())
+		note(parts.checkDocuments())
 		parts.close()
 	}
 	if c.Ports {

@@ -58,6 +58,7 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 		return nil, err
 	}
 	g.parts.startTools(context.Background(), log)
+	g.parts.startDocuments()
 
 	media, err := cfg.RTPConfig()
 	if err != nil {

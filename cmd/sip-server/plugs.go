@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,6 +45,8 @@ type plugs struct {
 	unheard []error     // words of scripts that the recogniser does not know
 	undo    []func()
 
+	libraries map[config.Retrieval]*library
+
 	recorder *session.Recorder // nil: nothing is recorded
 	tools    *workshop
 
@@ -56,7 +59,7 @@ type plugs struct {
 // change.
 func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 	p := &plugs{
-		cfg: cfg, log: log, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg),
+		cfg: cfg, log: log, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg), libraries: map[config.Retrieval]*library{},
 		recognizers: map[pocketsphinx.Config]*pocketsphinx.Recognizer{}, voices: map[flite.Config]tts.Voice{},
 	}
 	defer func() {
@@ -219,6 +222,18 @@ func (p *plugs) model(prefix string, a *config.Assistant) (llm.Provider, error) 
 			return nil, err
 		}
 		cfg.Identity = tokens
+		index, err := p.library(prefix, a)
+		if err != nil {
+			return nil, err
+		}
+		if index != nil {
+			cfg.Retrieve = func(ctx context.Context, _ llm.Conversation, text string) ([]string, error) {
+				if len(strings.Fields(text)) < a.Retrieval.MinWords {
+					return nil, nil
+				}
+				return index.Search(ctx, text, a.Retrieval.Limit)
+			}
+		}
 		provider, err := httpagent.New(cfg)
 		if err != nil {
 			return nil, p.cfg.Complain(prefix+"agent", err)

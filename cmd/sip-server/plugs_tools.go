@@ -54,6 +54,8 @@ type workshop struct {
 
 	// complete asks the model of an agent, for plugins; nil: there is none.
 	complete func(context.Context, plugin.Completion) (string, error)
+	// search looks up documents of an agent, for plugins; nil: there are none.
+	search func(context.Context, plugin.Search) (any, error)
 
 	mu       sync.Mutex
 	boxes    []*toolbox
@@ -111,7 +113,7 @@ func (w *workshop) open(ctx context.Context, log *zap.Logger) error {
 		all.Go(func() {
 			o := w.cfg.Plugins.Options()
 			o.Log, o.Changed = log, w.sync
-			o.Host.Tools, o.Host.Complete = w.shared, w.complete
+			o.Host.Tools, o.Host.Complete, o.Host.Search = w.shared, w.complete, w.search
 			o.Host.Emit = func(from string, e plugin.Emission) {
 				log.Info("plugin tells", zap.String("plugin", from), zap.String("topic", tool.CleanText(e.Topic, 100)), zap.String("session_id", tool.CleanText(e.Session, 100)))
 			}

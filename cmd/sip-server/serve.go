@@ -65,7 +65,7 @@ func reloadSignals() (<-chan os.Signal, func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// reloadOn reads plugins and skills again at each signal, on a goroutine that the
+// reloadOn reads plugins, skills and documents again at each signal, on a goroutine that the
 // returned function ends.
 func (g *gateway) reloadOn(hups <-chan os.Signal) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,10 +75,11 @@ func (g *gateway) reloadOn(hups <-chan os.Signal) (end func()) {
 		for {
 			select {
 			case <-hups:
-				if err := g.parts.tools.reload(ctx); err != nil {
-					g.log.Error("plugins were read again, not all of them work", zap.Error(err))
+				err := errors.Join(g.parts.tools.reload(ctx), g.parts.readDocuments(ctx))
+				if err != nil {
+					g.log.Error("plugins and documents were read again, not all of them work", zap.Error(err))
 				} else {
-					g.log.Info("plugins were read again", zap.Int("tools", g.parts.tools.shared.Len()))
+					g.log.Info("plugins and documents were read again", zap.Int("tools", g.parts.tools.shared.Len()))
 				}
 			case <-ctx.Done():
 				return
