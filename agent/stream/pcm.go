@@ -14,14 +14,14 @@ import (
 type pcm struct {
 	call agent.Call
 	rate int
-	next int64 // the sample that the agent expects; -1: any
+	next int64 // the sample that the agent expects
 	anew bool  // after a break it does not know that
 
 	odd  byte // half a sample that a frame ended with; read's
 	half bool
 }
 
-func newPCM(c agent.Call, rate int) *pcm { return &pcm{call: c, rate: rate, next: -1} }
+func newPCM(c agent.Call, rate int) *pcm { return &pcm{call: c, rate: rate} }
 
 func (d *pcm) hear(dst []byte, pcm []int16) []byte {
 	for _, s := range pcm {
@@ -59,10 +59,7 @@ func (d *pcm) sound(dst []byte, f *frame) (websocket.MessageType, []byte) {
 }
 
 func (d *pcm) gap(dst []byte, f *frame) []byte {
-	lost := int64(0)
-	if d.next >= 0 {
-		lost = f.at - d.next
-	}
+	lost := f.at - d.next
 	if lost == 0 && !d.anew {
 		return nil
 	}

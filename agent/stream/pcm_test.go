@@ -85,7 +85,7 @@ func TestPCMConversation(t *testing.T) {
 		} {
 			p.text(m)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2005 * time.Millisecond) // between two packets
 		if got := p.got("binary"); len(got) != 1 || !slices.Equal(samplesOf(got[0].binary), samplesOf(ramp(-200, 320))) {
 			t.Errorf("the agent heard %d frames", len(got))
 		}
@@ -130,7 +130,7 @@ func TestPCMConversation(t *testing.T) {
 		// A barge-in, then the connection breaks and comes back.
 		p.binary(ramp(0, 32000))
 		p.text(`{"type":"mark","name":"m2","text":"More."}`)
-		time.Sleep(505 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 		p.text(`{"type":"clear"}`)
 		time.Sleep(10 * time.Millisecond)
 		if c := p.got("cleared"); len(c) != 1 || c[0].field("played_ms") != 1520.0 || c[0].field("dropped_ms") != 1500.0 {
@@ -248,6 +248,7 @@ func TestHearIsSwitchedOff(t *testing.T) {
 		r := newRig(t, PCM, listens, nil).answer()
 		p := r.peer(0)
 		p.text(`{"type":"config","hear":false}`)
+		synctest.Wait()
 		r.hears(0, 10)
 		p.text(`{"type":"config","hear":true}`)
 		synctest.Wait()
@@ -255,7 +256,7 @@ func TestHearIsSwitchedOff(t *testing.T) {
 		if got := p.got("binary"); len(got) != 3 || samplesOf(got[0].binary)[0] != 10 {
 			t.Errorf("%d frames", len(got))
 		}
-		if gaps := p.got("gap"); len(gaps) != 0 {
+		if gaps := p.got("gap"); len(gaps) != 1 || gaps[0].field("heard_ms") != 200.0 || gaps[0].field("lost_ms") != 200.0 {
 			t.Errorf("gaps %v", gaps)
 		}
 		r.end()

@@ -246,7 +246,7 @@ func TestGoroutines(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
-		if n := runtime.NumGoroutine() - before; n > calls*(5+1) { // and one is the bot
+		if n := runtime.NumGoroutine() - before; n > calls*(5+1)+calls/10 { // one is the bot; timers come and go
 			t.Errorf("%d goroutines for %d calls", n, calls)
 		}
 		cancel(errHungUp)
