@@ -63,6 +63,11 @@ func (h *hearing) Reply(ctx context.Context, t llm.Turn, out func(llm.Chunk) err
 	return h.mind.Reply(ctx, t, out)
 }
 
+func (h *hearing) Greet(ctx context.Context, out func(llm.Chunk) error) error {
+	h.note("reply to nobody")
+	return h.mind.Greet(ctx, out)
+}
+
 func (h *hearing) Heard(x llm.Heard) {
 	h.mu.Lock()
 	h.heard = append(h.heard, x)

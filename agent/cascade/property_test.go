@@ -14,6 +14,7 @@ import (
 	"parley/agent"
 	"parley/agent/llm"
 	"parley/agent/stt"
+	"parley/agent/turn"
 )
 
 // TestAnyOrderOfEvents has everything happen in any order, with a model and a voice
@@ -22,9 +23,9 @@ import (
 // said and just what was on the wire, nothing of an older reply is heard after a
 // newer one, nothing is left open, and a caller who falls silent is let go.
 func TestAnyOrderOfEvents(t *testing.T) {
-	orders := uint64(2000)
+	orders := uint64(500)
 	if testing.Short() {
-		orders = 200
+		orders = 100
 	}
 	for seed := range orders {
 		if !anyOrder(t, seed) {
@@ -55,6 +56,7 @@ func anyOrder(t *testing.T, seed uint64) bool {
 type chance struct {
 	mu     sync.Mutex
 	r      *rand.Rand
+	model  *hearing
 	broken bool // the voice fails now and then
 }
 
@@ -84,11 +86,24 @@ func (c *chance) prepare(r *rig) {
 	if c.n(3) == 0 {
 		r.cfg.Filler, r.cfg.FillerAfter = "filler.", 400*ms
 	}
+	if c.n(4) == 0 {
+		r.cfg.Eager = 200 * ms
+	}
+	if c.n(4) == 0 {
+		r.cfg.Turn.Stop = []turn.StopStrategy{turn.StopTimeout, turn.StopDeferred}
+	}
 	r.model.reply = c.reply
+	c.model = hears(r)
 }
 
 // reply is words that name it, given with pauses, and with an end of some kind.
-func (c *chance) reply(ctx context.Context, n int, _ llm.Turn, out func(llm.Chunk) error) error {
+func (c *chance) reply(ctx context.Context, n int, t llm.Turn, out func(llm.Chunk) error) error {
+	if t.Tentative && c.n(4) == 0 {
+		return out(llm.Chunk{Incomplete: time.Second})
+	}
+	if c.n(10) == 0 {
+		c.model.opened.Wake()
+	}
 	if err := sleep(ctx, c.upTo(time.Second)); err != nil {
 		return err
 	}
@@ -97,7 +112,7 @@ func (c *chance) reply(ctx context.Context, n int, _ llm.Turn, out func(llm.Chun
 		if c.n(4) == 0 {
 			text = strings.TrimSpace(text) + ". "
 		}
-		chunk := llm.Chunk{Text: text}
+		chunk := llm.Chunk{Text: text, Thinking: c.n(30) == 0}
 		if c.n(20) == 0 {
 			chunk.Expect = &llm.Expect{MaxDigits: c.n(4), Grammar: "g"}
 		}
@@ -128,7 +143,9 @@ func (c *chance) events(r *rig) {
 		r.wait(c.upTo(time.Duration(1+c.n(1500)) * ms))
 		now, lag := time.Now(), c.upTo(200*ms)
 		notice := func(k agent.NoticeKind) { r.session.Notice(agent.Notice{Kind: k, At: now, Lag: lag}) }
-		switch c.n(12) {
+		switch c.n(13) {
+		case 12:
+			c.model.opened.Wake()
 		case 0, 1, 2:
 			notice(agent.VoiceOn)
 		case 3, 4, 5:
@@ -164,9 +181,29 @@ func (c *chance) check(r *rig) {
 	if r.err != nil {
 		r.t.Errorf("run returned %v", r.err)
 	}
-	if err := errors.Join(alternating(r.events), c.heardIsWire(r), inOrder(r)); err != nil {
+	if err := errors.Join(alternating(r.events), c.heardIsWire(r), inOrder(r), c.toldOnce()); err != nil {
 		r.t.Error(err)
 	}
+}
+
+// toldOnce checks that the model was told of each of its replies, and before the next.
+func (c *chance) toldOnce() error {
+	open := 0
+	for line := range strings.Lines(c.model.all()) {
+		switch {
+		case strings.HasPrefix(line, "reply to"):
+			open++
+		case strings.HasPrefix(line, "heard") && !strings.Contains(line, "own"):
+			open--
+		}
+		if open < 0 || open > 1 {
+			return fmt.Errorf("at %q: %d replies whose end is not told\n%s", line, open, c.model.all())
+		}
+	}
+	if open != 0 {
+		return fmt.Errorf("the end of a reply was never told\n%s", c.model.all())
+	}
+	return nil
 }
 
 // alternating checks that turns and replies come one at a time.
