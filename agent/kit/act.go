@@ -89,12 +89,20 @@ func (s *conversation) toolCalled(c ToolCall) {
 	if s.cfg.SecretDigits && c.Name == "send_digits" {
 		args = nil
 	}
+	if _, twice := s.unanswered.LoadOrStore(c.ID, c.Name); twice {
+		return // it is not made a second time
+	}
 	s.emit(agent.Event{Type: agent.EventToolCall, ID: c.ID, Reason: tool.CleanText(c.Name, 128), Text: asJSON(args)})
 	s.post(toolBegan{c.ID})
 }
 
 // toolAnswered tells of an answer before the model is told.
 func (s *conversation) toolAnswered(r ToolResponse) {
+	name, open := s.unanswered.LoadAndDelete(r.ID)
+	if !open {
+		return
+	}
+	r.Name, _ = name.(string)
 	response := maps.Clone(r.Response)
 	delete(response, tool.TokenArgument)
 	s.emit(agent.Event{Type: agent.EventToolResult, ID: r.ID, Reason: tool.CleanText(r.Name, 128), Text: asJSON(response)})

@@ -104,6 +104,10 @@ func (s *conversation) shutdown(ctx context.Context, err error) {
 	s.userOver("call ended")
 	s.session.Stop()
 	s.workers.Wait()
+	s.unanswered.Range(func(id, _ any) bool {
+		s.toolAnswered(ToolResponse{ID: id.(string), Response: map[string]any{"error": "the call is over"}})
+		return true
+	})
 	s.cfg.Gate.End(s.session.SessionID())
 	for {
 		select {

@@ -44,6 +44,7 @@ type conversation struct {
 	events  chan event
 
 	lostEvents atomic.Uint64
+	unanswered sync.Map                      // names of tool calls by their ids
 	lastFrame  atomic.Int64                  // when the caller's sound came last, in Unix ns
 	words      atomic.Pointer[chan struct{}] // closed when the words of the turn are known; nil: they are
 	failure    atomic.Pointer[error]         // the last that the session told
