@@ -5,6 +5,7 @@ import (
 
 	"parley/agent/cascade"
 	"parley/agent/echo"
+	"parley/agent/live/gemini"
 	"parley/agent/llm/httpagent"
 	"parley/agent/stream"
 	"parley/agent/stt/pocketsphinx"
@@ -32,6 +33,7 @@ type Assistant struct {
 	Retrieval    Retrieval
 
 	RealtimeOpenAI RealtimeOpenAI `key:"realtime.openai"`
+	RealtimeGemini RealtimeGemini `key:"realtime.gemini"`
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -52,6 +54,7 @@ func defaultAssistant() Assistant {
 		Retrieval:    defaultRetrieval(),
 
 		RealtimeOpenAI: defaultRealtimeOpenAI(),
+		RealtimeGemini: RealtimeGemini{Config: gemini.DefaultConfig()},
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,

@@ -152,9 +152,9 @@ var (
 	// Voices may stand in tts.provider.
 	Voices = []string{"flite"}
 	// Models: script answers by a file, agent asks your HTTP service, openai and ollama
-	// run the built-in agent over a model, openai-realtime is a model that hears and
-	// speaks itself, stream gives the sound to your agent, echo says back what it hears.
-	Models = []string{"script", "agent", "openai", "ollama", "openai-realtime", "stream", "echo"}
+	// run the built-in agent over a model, openai-realtime and gemini-live are models
+	// that hear and speak themselves, stream gives the sound to your agent, echo says back what it hears.
+	Models = []string{"script", "agent", "openai", "ollama", "openai-realtime", "gemini-live", "stream", "echo"}
 	// Formats: auto is console on a terminal, else json.
 	Formats = []string{"auto", "console", "json"}
 	// Levels, from talkative to quiet.

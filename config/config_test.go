@@ -202,7 +202,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{why: "one range error of rtp", text: "[rtp]\ndscp = 99\n", want: []string{`FILE:2: rtp.dscp: 99 is not in 0-63`}},
 		{why: "choices", text: "[llm]\nprovider = \"scrpt\"\n[stt]\nprovider = \"x\"\n[call]\ncodecs = [\"PCMU\", \"GSM\", \"PCMU\"]\n", want: []string{
-			`FILE:2: llm.provider: "scrpt", must be one of script, agent, openai, ollama, openai-realtime, stream, echo; did you mean "script"?`,
+			`FILE:2: llm.provider: "scrpt", must be one of script, agent, openai, ollama, openai-realtime, gemini-live, stream, echo; did you mean "script"?`,
 			`FILE:4: stt.provider: "x", must be one of pocketsphinx`,
 			`FILE:6: call.codecs: "GSM", must be one of opus, G722, PCMU, PCMA`,
 			`FILE:6: call.codecs: "PCMU" is named twice`,

@@ -221,6 +221,7 @@ func (a *Assistant) services() map[string]service {
 		"ollama":          {[]string{"base_url"}, []*Secret{&a.Ollama.APIKey}, []*string{&a.Ollama.APIKeyFile}, &a.Ollama.Headers},
 		"realtime.openai": {[]string{"base_url"}, []*Secret{&a.RealtimeOpenAI.APIKey}, []*string{&a.RealtimeOpenAI.APIKeyFile}, nil},
 		"retrieval":       {[]string{"embedder", "base_url"}, []*Secret{&a.Retrieval.APIKey}, []*string{&a.Retrieval.APIKeyFile}, nil},
+		"realtime.gemini": {[]string{"base_url"}, []*Secret{&a.RealtimeGemini.APIKey}, []*string{&a.RealtimeGemini.APIKeyFile}, nil},
 		"stream":          {[]string{"url"}, []*Secret{&a.Stream.APIKey, &a.Stream.AuthToken}, []*string{&a.Stream.APIKeyFile, &a.Stream.AuthTokenFile}, nil},
 	}
 }

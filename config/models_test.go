@@ -94,6 +94,10 @@ func TestMistakesOfModels(t *testing.T) {
 		{"[llm]\nprovider = \"ollama\"\n[ollama]\nthink = \"hard\"\nbase_url = \"host\"\n", []string{"ollama.model: must be set", ":4: ollama.think: \"hard\"", ":5: ollama.base_url: must begin with"}},
 		{"[llm]\nprovider = \"ollama\"\n[ollama]\nmodel = \"m\"\n[runtime]\nsystem_file = \"/nonexistent\"\nmax_rounds = 0\n", []string{":6: runtime.system_file: open /nonexistent", ":7: runtime.max_rounds: 0 is not 1 to 50"}},
 		{"[llm]\nprovider = \"stream\"\n[stream]\nurl = \"http://x\"\ndialect = \"morse\"\n", []string{":4: stream.url: must begin with ws://", ":5: stream.dialect: \"morse\""}},
+		{"[llm]\nprovider = \"openai-realtime\"\n", []string{"realtime.openai.api_key: must be set for api.openai.com"}},
+		{"[llm]\nprovider = \"gemini-live\"\n[realtime]\nreply_timeout = \"1ms\"\nsystem_file = \"/nonexistent\"\n[realtime.gemini]\napi_version = \"v9\"\n", []string{
+			":4: realtime.reply_timeout: 1ms is less than 1s", ":5: realtime.system_file: open /nonexistent", ":7: realtime.gemini.api_version: \"v9\"", "realtime.gemini.api_key: must be set for generativelanguage"}},
+		{"[retrieval]\ndirectory = \"d\"\nembedder = \"ollama\"\nlimit = 0\nstore = \"s\"\ndsn = \"x\"\n", []string{":4: retrieval.limit: ", ":5: retrieval.store: give store or dsn", "retrieval.model: must be set"}},
 		{"[openai]\nheaders = { a = 1 }\nextra = 5\n", []string{":2: openai.headers: must be text in quotes", ":3: openai.extra: 5, must be a table"}},
 	} {
 		_, err := Load(write(t, c.text), nil)

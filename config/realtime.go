@@ -6,6 +6,7 @@ import (
 
 	"parley/agent/kit"
 	"parley/agent/live"
+	"parley/agent/live/gemini"
 	"parley/agent/live/openai"
 )
 
@@ -53,6 +54,20 @@ type RealtimeOpenAI struct {
 	openai.Config `hide:"api_key,turn_detection"`
 }
 
+// RealtimeGemini is the model of llm.provider "gemini-live".
+type RealtimeGemini struct {
+	// APIKey goes into the x-goog-api-key header. Empty: none is sent.
+	APIKey Secret
+	// APIKeyFile names a file that holds it.
+	APIKeyFile string
+	// Start, End, PrefixPadding and Silence are those of gemini.TurnDetection.
+	Start         string
+	End           string
+	PrefixPadding time.Duration
+	Silence       time.Duration
+	gemini.Config `hide:"api_key,turn_detection"`
+}
+
 func defaultRealtime() Realtime {
 	c := kit.DefaultConfig()
 	return Realtime{
@@ -98,18 +113,33 @@ func (a *Assistant) RealtimeOpenAIConfig() openai.Config {
 	return out
 }
 
-// realtime says that a realtime model answers.
-func (a *Assistant) realtime() bool { return a.LLM.Provider == "openai-realtime" }
+// RealtimeGeminiConfig is the configuration of the model of "gemini-live".
+func (a *Assistant) RealtimeGeminiConfig() gemini.Config {
+	r, out := a.RealtimeGemini, a.RealtimeGemini.Config
+	out.APIKey = r.APIKey.Reveal()
+	out.TurnDetection = gemini.TurnDetection{Start: r.Start, End: r.End, PrefixPadding: r.PrefixPadding, Silence: r.Silence}
+	return out
+}
+
+// hearsItself says that a realtime model answers.
+func (a *Assistant) hearsItself() bool {
+	return a.LLM.Provider == "openai-realtime" || a.LLM.Provider == "gemini-live"
+}
 
 // validateRealtime asks the rooms about an agent of a realtime model.
 func (l *loader) validateRealtime(prefix string, a *Assistant) {
-	if !a.realtime() {
+	if !a.hearsItself() {
 		return
 	}
 	c, err := a.RealtimeConfig()
 	c.Provider = func() live.LiveProvider { return nil }      // the room wants one to be there
 	c.Turn, c.NoAudio = kit.DefaultConfig().Turn, time.Second // sections of their own
 	l.room(prefix+"realtime", errors.Join(err, c.Validate()))
+	if a.LLM.Provider == "gemini-live" {
+		g := a.RealtimeGemini
+		l.room(prefix+"realtime.gemini", errors.Join(a.RealtimeGeminiConfig().Validate(),
+			keyed(g.BaseURL, "generativelanguage.googleapis.com", l.given(prefix+"realtime.gemini", g.APIKey, g.APIKeyFile), nil)))
+	}
 	if a.LLM.Provider == "openai-realtime" {
 		o := a.RealtimeOpenAI
 		l.room(prefix+"realtime.openai", errors.Join(a.RealtimeOpenAIConfig().Validate(),

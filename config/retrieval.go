@@ -68,8 +68,14 @@ func (l *loader) validateRetrieval(prefix string, a *Assistant) {
 	r, section := a.Retrieval, prefix+"retrieval"
 	l.choice(section+".embedder", r.Embedder, Embedders)
 	l.room(section, r.IndexConfig().Validate())
-	if r.Limit < 1 || r.MinWords < 0 || r.Wait < 0 || r.Wait > 10*time.Second {
-		l.wrong(section, fmt.Sprintf("limit %d, min_words %d, wait %v: must be at least 1, not negative, and at most 10s", r.Limit, r.MinWords, r.Wait))
+	if r.Limit < 1 || r.Limit > 50 {
+		l.wrong(section+".limit", fmt.Sprintf("%d, must be between 1 and 50", r.Limit))
+	}
+	if r.MinWords < 0 {
+		l.wrong(section+".min_words", fmt.Sprintf("%d, must not be negative", r.MinWords))
+	}
+	if r.Wait < 0 || r.Wait > 10*time.Second {
+		l.wrong(section+".wait", fmt.Sprintf("%v is not between 0s and 10s", r.Wait))
 	}
 	if r.Directory == "" {
 		return

@@ -179,7 +179,7 @@ func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, err
 		opener, err := stream.New(a.StreamConfig())
 		return opener, p.cfg.Complain(prefix+"stream", err)
 	}
-	if a.LLM.Provider == "openai-realtime" {
+	if a.LLM.Provider == "openai-realtime" || a.LLM.Provider == "gemini-live" {
 		return p.realtime(prefix, a)
 	}
 	c := a.CascadeConfig()

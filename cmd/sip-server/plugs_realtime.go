@@ -11,6 +11,7 @@ import (
 	"parley/agent"
 	"parley/agent/kit"
 	"parley/agent/live"
+	"parley/agent/live/gemini"
 	liveopenai "parley/agent/live/openai"
 	"parley/agent/tool/plugin"
 	"parley/agent/tts"
@@ -78,20 +79,29 @@ func (c *changingAgent) Open(ctx context.Context, call agent.Call) (agent.Sessio
 
 // liveProvider makes the connections to a realtime model.
 func (p *plugs) liveProvider(prefix string, a *config.Assistant) (func() live.LiveProvider, error) {
-	if a.LLM.Provider == "openai-realtime" {
+	switch a.LLM.Provider {
+	case "openai-realtime":
 		cfg := a.RealtimeOpenAIConfig()
-		if _, err := liveopenai.New(cfg); err != nil {
-			return nil, p.cfg.Complain(prefix+"realtime.openai", err)
-		}
-		return func() live.LiveProvider {
-			provider, err := liveopenai.New(cfg)
-			if err != nil { // it was tried above
-				p.log.Error("a realtime model cannot be made", zap.Error(err))
-			}
-			return provider
-		}, nil
+		return connections(p, prefix+"realtime.openai", func() (*liveopenai.Provider, error) { return liveopenai.New(cfg) })
+	case "gemini-live":
+		cfg := a.RealtimeGeminiConfig()
+		return connections(p, prefix+"realtime.gemini", func() (*gemini.Provider, error) { return gemini.New(cfg) })
 	}
 	return nil, p.cfg.Complain(prefix+"llm", fmt.Errorf("provider: no realtime model %q", a.LLM.Provider))
+}
+
+// connections tries whether one can be made, and makes one for each call then.
+func connections[P live.LiveProvider](p *plugs, section string, make func() (P, error)) (func() live.LiveProvider, error) {
+	if _, err := make(); err != nil {
+		return nil, p.cfg.Complain(section, err)
+	}
+	return func() live.LiveProvider {
+		provider, err := make()
+		if err != nil { // it was tried above
+			p.log.Error("a realtime model cannot be made", zap.Error(err))
+		}
+		return provider
+	}, nil
 }
 
 // ownWords is a voice at the rate of realtime models.
