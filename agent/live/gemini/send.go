@@ -162,9 +162,9 @@ func (p *Provider) SendToolResponse(ctx context.Context, responses ...live.ToolR
 // said. known: the conversation has the call.
 func (t *talk) answerOld(r live.ToolResponse, known bool) error {
 	if r.Scheduling != tool.ToolResponseSchedulingSilent {
-		result, err := json.Marshal(r.Response)
+		result, err := json.Marshal(response(r, t.names, false).Response)
 		if err != nil {
-			result = []byte(`{"error":"the result cannot be told"}`)
+			return fmt.Errorf("gemini: %w", err)
 		}
 		return t.text("[The result of your call of the tool " + t.names.theirs(r.Name) + ", id " + r.ID + ", which the caller has not said: " + string(result) + "]")
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"encoding/json"
 	"strings"
 
 	"google.golang.org/genai"
@@ -145,8 +146,10 @@ func history(said []live.Said, names *names) (turns []*genai.Content) {
 // a scheduling.
 func response(r live.ToolResponse, names *names, late bool) *genai.FunctionResponse {
 	f := &genai.FunctionResponse{ID: r.ID, Name: names.theirs(r.Name), Response: r.Response}
-	if f.Response == nil {
-		f.Response = map[string]any{}
+	if len(f.Response) == 0 {
+		f.Response = map[string]any{"output": ""} // the SDK leaves an empty one out, the service wants one
+	} else if _, err := json.Marshal(f.Response); err != nil {
+		f.Response = map[string]any{"error": "the result cannot be told"}
 	}
 	if late {
 		f.Scheduling = scheduling(r.Scheduling)

@@ -105,6 +105,12 @@ func (s *Server) Dialled() int {
 
 func (s *Server) handler(script func(*Peer)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 50 { // a connection that has just been closed needs a moment to be gone
+			if s.Open() == 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		s.mu.Lock()
 		s.dialled++
 		p := &Peer{T: s.t, Request: r, Number: s.dialled, Others: s.open, Stop: s.stop, w: w}
