@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/agent"
+	"parley/agent/stt/stttest"
 	"parley/test/audio"
 	"parley/test/phone"
 )
@@ -142,7 +143,7 @@ func TestWhoIsCalling(t *testing.T) {
 }
 
 // TestABargeInCancelsTheRequest: an agent that still writes its reply sees the
-// connection close as soon as it is interrupted.
+// connection close as soon as it is clear that it is interrupted: at a command, here.
 func TestABargeInCancelsTheRequest(t *testing.T) {
 	a := newAgent(t, func(w http.ResponseWriter, r *http.Request, _ turn, before int) {
 		if before > 0 {
@@ -154,7 +155,8 @@ func TestABargeInCancelsTheRequest(t *testing.T) {
 		<-r.Context().Done() // it thinks about what comes next
 	})
 	g := startGateway(t, nil)
-	p := newParts(a.URL, "tell me", "stop there")
+	p := newParts(a.URL, "tell me")
+	p.hears.Add(stttest.Utterance{Interims: []string{"stop"}, Text: "stop there", Confidence: 0.9})
 	p.plug(t, g, "cancels")
 	on := newPhone(t, phone.Config{Number: "+14155550177"})
 	c := dial(t, on, g.uri("cancels"))
