@@ -36,21 +36,28 @@ var walls = map[string][]string{
 	"agent/live/gemini":  {"agent/live", "agent/tool", "agent/live/socket"},
 	"agent/echo":         {"agent"},
 	"agent/stream":       {"agent", "media", "media/g711"},
-	"agent/stt/*":        {"agent/stt"},
+	"agent/stt/*":        {"agent/stt", "agent/stt/internal/utterance"},
 	"agent/tts/*":        {"agent/tts"},
 	"agent/stt/failover": {"agent/stt", "media/resample"},
 	"agent/tts/failover": {"agent/tts", "media/resample"},
-	"agent/llm":          {"agent/chat"},
-	"agent/llm/*":        {"agent/llm", "agent/chat", "agent/internal/wire", "agent/llm/internal/answer"},
-	"agent/llm/runtime":  {"agent/llm", "agent/chat", "agent/tool", "agent/retrieval"},
-	"agent/retrieval/*":  {"agent/retrieval"},
-	"agent/record":       {"agent", "agent/session"},
-	"agent/tool/*":       {"agent/tool"},
-	"agent/session/*":    {"agent/session"},
-	"sip":                {"sip/sdp"},
-	"media/*":            {"media"},
-	"media/vad/silero":   {"media/vad"},
-	"rtp/rtptest":        {"rtp"}, // a network in memory for tests
+	// Voices of services: what they send as sound is read in one place. The socket is that of
+	// realtime models, and knows no messages: a voice over a WebSocket needs nothing else.
+	"agent/tts/sound":      {"agent/tts", "media/resample", "media/g711"},
+	"agent/tts/openai":     {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
+	"agent/tts/deepgram":   {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
+	"agent/tts/elevenlabs": {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
+	"agent/tts/cartesia":   {"agent/tts", "agent/tts/sound", "agent/live/socket"},
+	"agent/llm":            {"agent/chat"},
+	"agent/llm/*":          {"agent/llm", "agent/chat", "agent/internal/wire", "agent/llm/internal/answer"},
+	"agent/llm/runtime":    {"agent/llm", "agent/chat", "agent/tool", "agent/retrieval"},
+	"agent/retrieval/*":    {"agent/retrieval"},
+	"agent/record":         {"agent", "agent/session"},
+	"agent/tool/*":         {"agent/tool"},
+	"agent/session/*":      {"agent/session"},
+	"sip":                  {"sip/sdp"},
+	"media/*":              {"media"},
+	"media/vad/silero":     {"media/vad"},
+	"rtp/rtptest":          {"rtp"}, // a network in memory for tests
 }
 
 // never holds for test files too: a room that needs one of these to be tested
