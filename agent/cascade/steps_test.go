@@ -53,7 +53,6 @@ func TestManyOrders(t *testing.T) {
 type stepper struct {
 	c     *rand.Rand
 	s     *session
-	now   time.Time
 	tools int // calls without an answer
 
 	think *reply // what the model is at
@@ -209,7 +208,7 @@ func step(seed uint64) error {
 	}
 	x.s = opened.(*session)
 	x.s.begin(time.Now())
-	for range x.n(30) {
+	for range x.n(24) {
 		x.pass(time.Duration(x.n(1 + x.n(1500)*int(ms))))
 		x.event()
 	}
@@ -243,7 +242,7 @@ func (x *stepper) pass(d time.Duration) {
 			next = due
 		}
 		// The model and the voice do something now and then.
-		if at := time.Now().Add(50 * ms); (x.think != nil || x.speak != nil) && at.Before(next) {
+		if at := time.Now().Add(80 * ms); (x.think != nil || x.speak != nil) && at.Before(next) {
 			next = at
 		}
 		time.Sleep(max(time.Until(next), 0))
@@ -322,7 +321,7 @@ func (x *stepper) thinks(r *reply) {
 		x.s.happened(llm.Happening{Kind: "tool_call", ID: strconv.Itoa(number), Name: "t"})
 		x.tools++
 	case k == 2 && r.turn.Tentative:
-		err = x.s.takes(r, llm.Chunk{Incomplete: time.Second})
+		_ = x.s.takes(r, llm.Chunk{Incomplete: time.Second}) // cut off meanwhile, or not
 		x.left = 0
 		return
 	case k == 3:
