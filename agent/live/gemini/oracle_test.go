@@ -67,7 +67,7 @@ func TestLikeTheSDK(t *testing.T) {
 		InputAudioTranscription:  &genai.AudioTranscriptionConfig{},
 		OutputAudioTranscription: &genai.AudioTranscriptionConfig{},
 		RealtimeInputConfig: &genai.RealtimeInputConfig{
-			AutomaticActivityDetection: &genai.AutomaticActivityDetection{Disabled: true}, ActivityHandling: genai.ActivityHandlingNoInterruption,
+			AutomaticActivityDetection: &genai.AutomaticActivityDetection{Disabled: true},
 		},
 		ContextWindowCompression: &genai.ContextWindowCompressionConfig{SlidingWindow: &genai.SlidingWindow{}},
 	})

@@ -59,8 +59,7 @@ func (p *Provider) EndAudioStream(ctx context.Context) error {
 var errNotLocal = errors.New("gemini: the service takes the turns of this session")
 
 // ActivityStart implements live.TurnTaker. The turn begins with the newest audio that
-// the service does not have yet. Unless live.LiveConfig.LocalCuts is set, the service
-// stops its reply.
+// the service does not have yet, and the service stops its reply.
 func (p *Provider) ActivityStart(ctx context.Context) error {
 	return p.slot.With(ctx, func(t *talk) error {
 		if !t.gated {

@@ -74,10 +74,12 @@ func modelName(names ...string) string {
 // input is what becomes of the caller's audio.
 func (c Config) input(s live.LiveConfig) *genai.RealtimeInputConfig {
 	in := &genai.RealtimeInputConfig{AutomaticActivityDetection: c.TurnDetection.detection()}
-	if s.LocalTurns {
+	switch {
+	case s.LocalTurns:
+		// ActivityStart is ours, and with it the cut: the service must stop then, or it
+		// would answer only when all of its reply could have been heard.
 		in.AutomaticActivityDetection = &genai.AutomaticActivityDetection{Disabled: true}
-	}
-	if s.LocalCuts {
+	case s.LocalCuts:
 		in.ActivityHandling = genai.ActivityHandlingNoInterruption
 	}
 	if in.AutomaticActivityDetection == nil && in.ActivityHandling == "" {

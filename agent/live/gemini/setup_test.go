@@ -37,7 +37,7 @@ func TestSetUp(t *testing.T) {
 			"/proxy/ws/google.ai.generativelanguage.v1alpha.GenerativeService.BidiGenerateContent",
 		},
 		"ours": {
-			func(c *gemini.Config) { c.TurnDetection.Start = "low" }, live.LiveConfig{LocalTurns: true},
+			func(c *gemini.Config) { c.TurnDetection.Start = "low" }, live.LiveConfig{LocalTurns: true, LocalCuts: true},
 			`{"model":"models/gemini-3.1-flash-live-preview",` + voice + `,"sessionResumption":{},"contextWindowCompression":{"slidingWindow":{}},"realtimeInputConfig":{"automaticActivityDetection":{"disabled":true}}}`, path,
 		},
 		"a tool that needs nothing": {

@@ -73,6 +73,9 @@ func (p *Provider) setUp(ctx context.Context, t *talk) error {
 				return err
 			}
 			t.ends = p.cfg.end(time.Now(), expires)
+			if t.session.Temperature != nil && !p.cfg.Beta {
+				t.warn(errors.New("openai: the service takes no temperature; what was set is not used"))
+			}
 			return p.replay(t)
 		}
 	}

@@ -96,6 +96,16 @@ func TestSessionUpdate(t *testing.T) {
 	}
 }
 
+// TestTemperature: what cannot be set is told.
+func TestTemperature(t *testing.T) {
+	warm := 0.7
+	bubble(t, live.LiveConfig{Temperature: &warm}, func(*sockettest.Peer) {}, func(r *rig) {
+		if m := r.next(); m.Warning == nil || !strings.Contains(m.Warning.Error(), "temperature") {
+			r.Errorf("%+v", m)
+		}
+	})
+}
+
 func TestNoKeyNoHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *openai.Config) { c.APIKey = "" }, func(p *sockettest.Peer) {
