@@ -7,16 +7,32 @@ import (
 	"time"
 
 	"parley/agent/stt"
+	"parley/agent/stt/internal/utterance"
 )
 
 // interimEvery is how much more of an utterance is decoded between two interim
 // results.
 const interimEvery = 100 * time.Millisecond
 
+// expectation is a grammar that was found good; an empty one means dictation.
+type expectation struct {
+	grammar string
+	words   []string
+	// deaf says that nothing is known to listen for: there is no grammar, and
+	// dictation is off.
+	deaf bool
+}
+
+type (
+	intake = utterance.Intake[*expectation]
+	spoken = utterance.Utterance[*expectation]
+)
+
 // stream is the recognition of one call. Its goroutine owns the decoders.
 type stream struct {
 	recognizer *Recognizer
 	in         *intake
+	rate       int // Hz
 	out        func(stt.Result)
 	ctx        context.Context
 	cancel     context.CancelFunc
@@ -27,20 +43,23 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, r *Recognizer, e *expectation, out func(stt.Result)) *stream {
-	s := &stream{recognizer: r, in: newIntake(r.cfg, e), out: out, done: make(chan struct{})}
+	in := utterance.New(utterance.Config{
+		Rate: r.cfg.rate(), PreRoll: r.cfg.PreRoll, Longest: r.cfg.MaxUtterance, Closed: ErrClosed,
+	}, e)
+	s := &stream{recognizer: r, in: in, rate: r.cfg.rate(), out: out, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	go s.run()
 	return s
 }
 
 // Write implements stt.Stream. It costs a copy.
-func (s *stream) Write(pcm []int16) error { return s.in.write(pcm) }
+func (s *stream) Write(pcm []int16) error { return s.in.Write(pcm) }
 
 // Begin implements stt.Stream. Within an utterance it changes nothing.
-func (s *stream) Begin() { s.in.begin() }
+func (s *stream) Begin() { s.in.Begin() }
 
 // Finalize implements stt.Stream.
-func (s *stream) Finalize() { s.in.finalize() }
+func (s *stream) Finalize() { s.in.Finalize() }
 
 // Expect implements stt.Stream. A grammar with words that the dictionary does not
 // have is refused with an *UnknownWordsError, and the one before stays.
@@ -49,19 +68,13 @@ func (s *stream) Expect(e stt.Expect) error {
 	if err != nil {
 		return err
 	}
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
-	if s.in.closed {
-		return ErrClosed
-	}
-	s.in.expect = checked
-	return nil
+	return s.in.Expect(checked)
 }
 
 // Close implements stt.Stream. What was not recognised yet is not.
 func (s *stream) Close() error {
 	s.cancel()
-	s.in.close()
+	s.in.Close()
 	<-s.done
 	return nil
 }
@@ -75,19 +88,19 @@ func (s *stream) run() {
 			}
 		}
 	}()
-	defer s.in.close() // whoever writes to a stream whose context is over hears of it
+	defer s.in.Close() // whoever writes to a stream whose context is over hears of it
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-s.in.wake:
+		case <-s.in.Wake():
 		}
-		for u := s.in.first(); u != nil && s.ctx.Err() == nil; u = s.in.first() {
+		for u := s.in.First(); u != nil && s.ctx.Err() == nil; u = s.in.First() {
 			if err := s.recognize(u); err != nil {
 				s.report(stt.Result{Err: err})
 				s.report(stt.Result{Final: true})
 			}
-			s.in.done(u)
+			s.in.Done(u)
 		}
 	}
 }
@@ -124,24 +137,24 @@ func (s *stream) decoder(e *expectation) (*decoder, error) {
 
 // recognize decodes one utterance, from its first samples to its final result: as the
 // words come, for interim results, and once more when they have ended.
-func (s *stream) recognize(u *utterance) error {
-	first, from, ended, _ := s.in.take(u, 0, s.buffer())
+func (s *stream) recognize(u *spoken) error {
+	first, from, ended, _ := s.in.Take(u, 0, s.buffer())
 	if ended && len(first) == 0 && from == 0 { // Finalize without Begin
 		s.report(stt.Result{Final: true})
 		return nil
 	}
-	if u.expect.deaf {
+	if u.Expect.deaf {
 		if err := s.wait(u); err != nil {
 			return err
 		}
 		s.report(stt.Result{Final: true})
 		return nil
 	}
-	d, err := s.decoder(u.expect)
+	d, err := s.decoder(u.Expect)
 	if err != nil {
 		return err
 	}
-	dictation := u.expect.grammar == ""
+	dictation := u.Expect.grammar == ""
 	if dictation || s.recognizer.cfg.Interims {
 		err = s.live(d, u)
 	} else {
@@ -154,7 +167,7 @@ func (s *stream) recognize(u *utterance) error {
 		s.report(stt.Result{Final: true, Text: d.text()})
 		return nil
 	}
-	text, sure, err := s.settle(d, s.in.whole(u))
+	text, sure, err := s.settle(d, s.in.Whole(u))
 	if err != nil {
 		return err
 	}
@@ -163,9 +176,9 @@ func (s *stream) recognize(u *utterance) error {
 }
 
 // live decodes an utterance while it is spoken, with interim results.
-func (s *stream) live(d *decoder, u *utterance) error {
+func (s *stream) live(d *decoder, u *spoken) error {
 	search := grammarSearch
-	if u.expect.grammar == "" {
+	if u.Expect.grammar == "" {
 		search = ""
 	}
 	if err := d.start(search); err != nil {
@@ -173,9 +186,9 @@ func (s *stream) live(d *decoder, u *utterance) error {
 	}
 	defer d.end()
 	at, next, said := 0, 0, ""
-	step := int(interimEvery * time.Duration(s.in.rate) / time.Second)
+	step := int(interimEvery * time.Duration(s.rate) / time.Second)
 	for s.ctx.Err() == nil {
-		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
+		pcm, from, ended, lost := s.in.Take(u, at, s.buffer())
 		if lost {
 			s.report(stt.Result{Err: ErrDropped})
 		}
@@ -199,20 +212,16 @@ func (s *stream) live(d *decoder, u *utterance) error {
 }
 
 // wait waits for the end of an utterance.
-func (s *stream) wait(u *utterance) error {
-	at := 0
+func (s *stream) wait(u *spoken) error {
 	for s.ctx.Err() == nil {
-		pcm, from, ended, lost := s.in.take(u, at, s.buffer())
+		_, ended, lost := s.in.State(u)
 		if lost {
 			s.report(stt.Result{Err: ErrDropped})
 		}
-		at = from + len(pcm)
 		if ended {
 			return nil
 		}
-		if len(pcm) == 0 {
-			s.sleep()
-		}
+		s.sleep()
 	}
 	return s.ctx.Err()
 }
@@ -220,7 +229,7 @@ func (s *stream) wait(u *utterance) error {
 func (s *stream) sleep() {
 	select {
 	case <-s.ctx.Done():
-	case <-s.in.wake:
+	case <-s.in.Wake():
 	}
 }
 
@@ -230,7 +239,7 @@ func (s *stream) sleep() {
 // a call's first utterances, and then decodes twice: by the grammar, and by phones,
 // to tell what to think of the words.
 func (s *stream) settle(d *decoder, pcm []int16) (text string, sure float64, err error) {
-	pcm = frame(pcm, s.in.rate)
+	pcm = frame(pcm, s.rate)
 	before := d.mean
 	d.adapt(pcm)
 	if err := s.decode(d, grammarSearch, pcm); err != nil {
@@ -271,7 +280,7 @@ func (s *stream) decode(d *decoder, search string, pcm []int16) error {
 // buffer is the stream's for one piece of audio, 20 ms.
 func (s *stream) buffer() []int16 {
 	if s.buf == nil {
-		s.buf = make([]int16, s.in.rate/50)
+		s.buf = make([]int16, s.rate/50)
 	}
 	return s.buf
 }
