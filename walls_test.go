@@ -39,10 +39,12 @@ var walls = map[string][]string{
 	"agent/stt/*":        {"agent/stt", "agent/stt/internal/utterance"},
 	"agent/tts/*":        {"agent/tts"},
 	"agent/stt/failover": {"agent/stt", "media/resample"},
+	"agent/stt/openai":   {"agent/stt", "agent/stt/internal/utterance", "agent/internal/wire"},
+	"agent/stt/deepgram": {"agent/stt", "agent/live", "agent/live/socket"}, // live: why a connection failed
 	"agent/tts/failover": {"agent/tts", "media/resample"},
 	// Voices of services: what they send as sound is read in one place. The socket is that of
 	// realtime models, and knows no messages: a voice over a WebSocket needs nothing else.
-	"agent/tts/sound":      {"agent/tts", "media", "media/resample", "media/g711"},
+	"agent/tts/sound":      {"agent/tts", "agent/internal/wire", "media", "media/resample", "media/g711"},
 	"agent/tts/openai":     {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
 	"agent/tts/deepgram":   {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
 	"agent/tts/elevenlabs": {"agent/tts", "agent/tts/sound", "agent/internal/wire"},

@@ -94,7 +94,7 @@ func (s *Service) Post(ctx context.Context, address string, body any, accept str
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused },
 	})
-	resp, err := s.post(traced, address, data.Bytes(), accept)
+	resp, err := s.post(traced, address, jsonType, data.Bytes(), accept)
 	pause := retryAfter
 	if err == nil {
 		pause = max(pause, RetryAfter(resp.Header, time.Now()))
@@ -106,7 +106,7 @@ func (s *Service) Post(ctx context.Context, address string, body any, accept str
 		if err := Sleep(ctx, pause); err != nil {
 			return nil, s.Explain(ctx, err)
 		}
-		resp, err = s.post(ctx, address, data.Bytes(), accept)
+		resp, err = s.post(ctx, address, jsonType, data.Bytes(), accept)
 	}
 	if err != nil {
 		return nil, s.Explain(ctx, err)
@@ -118,13 +118,29 @@ func (s *Service) Post(ctx context.Context, address string, body any, accept str
 	return nil, s.status(resp)
 }
 
-func (s *Service) post(ctx context.Context, address string, body []byte, accept string) (*http.Response, error) {
+const jsonType = "application/json"
+
+// Send sends body, of the media type named, once, and returns an answer of 2xx, whose
+// Body is to be closed. Whoever calls it decides what is worth another try.
+func (s *Service) Send(ctx context.Context, address, contentType string, body []byte, accept string) (*http.Response, error) {
+	resp, err := s.post(ctx, address, contentType, body, accept)
+	if err != nil {
+		return nil, s.Explain(ctx, err)
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, s.status(resp)
+}
+
+func (s *Service) post(ctx context.Context, address, contentType string, body []byte, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header = s.Header.Clone()
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("Accept", accept)
 	return s.Client.Do(req)
 }

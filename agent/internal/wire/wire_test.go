@@ -198,6 +198,37 @@ func TestOneMoreTry(t *testing.T) {
 	})
 }
 
+// Send tries once, whatever the answer, and says what body it sends.
+func TestSend(t *testing.T) {
+	var tries atomic.Int64
+	s, address := service(t, func(w http.ResponseWriter, r *http.Request) {
+		tries.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		if r.Header.Get("Content-Type") != "audio/wav" || string(body) != "RIFF" || r.Header.Get("Accept") != "text/plain" {
+			t.Errorf("%q %q", r.Header, body)
+		}
+		if r.URL.Path == "/busy" {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(503)
+			return
+		}
+		_, _ = io.WriteString(w, "yes")
+	})
+	resp, err := s.Send(t.Context(), address+"/", "audio/wav", []byte("RIFF"), "text/plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Drain(resp.Body)
+	var status *StatusError
+	if _, err := s.Send(t.Context(), address+"/busy", "audio/wav", []byte("RIFF"), "text/plain"); !errors.As(err, &status) || status.RetryAfter != time.Second || tries.Load() != 2 {
+		t.Errorf("%v after %d", err, tries.Load())
+	}
+	s, address = service(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if _, err := s.Send(t.Context(), address, "audio/wav", []byte("RIFF"), "text/plain"); !Dropped(err) {
+		t.Error(err)
+	}
+}
+
 func TestRedirects(t *testing.T) {
 	var got http.Header
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))

@@ -88,7 +88,7 @@ type Socket struct {
 	taken      atomic.Uint64
 
 	mu      sync.Mutex
-	queue   [][]byte // what waits to be sent
+	queue   []posted // what waits to be sent
 	queued  int      // its bytes
 	spare   [][]byte // buffers to use again
 	err     error    // why it ended; nil while it is open
@@ -160,18 +160,40 @@ func (s *Socket) Buffer() []byte {
 // message is sent later, or the connection ends. It owns message from now on. The
 // error is that of Err.
 func (s *Socket) Post(message []byte) error {
+	return s.post(posted{websocket.MessageText, message})
+}
+
+// PostBinary is Post of a binary message, such as audio.
+func (s *Socket) PostBinary(message []byte) error {
+	return s.post(posted{websocket.MessageBinary, message})
+}
+
+// posted is a message with its kind (RFC 6455, section 5.6).
+type posted struct {
+	kind websocket.MessageType
+	data []byte
+}
+
+// Queued is how many bytes wait to be sent, of messages that did not begin to leave.
+func (s *Socket) Queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queued
+}
+
+func (s *Socket) post(message posted) error {
 	s.mu.Lock()
 	if s.err != nil {
 		defer s.mu.Unlock()
 		return s.err
 	}
-	if s.queued+len(message) > s.cfg.MaxQueue {
+	if s.queued+len(message.data) > s.cfg.MaxQueue {
 		s.mu.Unlock()
 		s.Fail(fmt.Errorf("%s: %w: it takes no more than %d bytes at a time", s.cfg.Name, live.ErrLost, s.cfg.MaxQueue))
 		return s.Err()
 	}
 	s.queue = append(s.queue, message)
-	s.queued += len(message)
+	s.queued += len(message.data)
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -242,7 +264,7 @@ func (s *Socket) write() {
 				break
 			}
 			stall.Reset(s.cfg.WriteTimeout)
-			err := s.conn.Write(s.live, websocket.MessageText, message)
+			err := s.conn.Write(s.live, message.kind, message.data)
 			stall.Stop()
 			if err != nil {
 				// The reader may know better why: the service says so before it closes.
@@ -252,21 +274,21 @@ func (s *Socket) write() {
 				_ = s.conn.CloseNow()
 				return
 			}
-			s.reuse(message)
+			s.reuse(message.data)
 		}
 	}
 }
 
 // next takes the oldest message of the queue.
-func (s *Socket) next() ([]byte, bool) {
+func (s *Socket) next() (posted, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 || s.err != nil {
-		return nil, false
+		return posted{}, false
 	}
 	message := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
-	s.queued -= len(message)
+	s.queued -= len(message.data)
 	return message, true
 }
 

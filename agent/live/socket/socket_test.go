@@ -67,6 +67,35 @@ func TestMessagesBothWaysAndTheEnd(t *testing.T) {
 	})
 }
 
+// Audio goes in binary messages, between the others in its place.
+func TestBinaryMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dial(t, func(p *sockettest.Peer) {
+			p.Accept()
+			p.Expect(`{"n":1}`)
+			if kind, got, err := p.ReadAny(); kind != "binary" || string(got) != "sound" || err != nil {
+				p.Fail("%s %q %v", kind, got, err)
+			}
+			if kind, got, err := p.ReadAny(); kind != "text" || string(got) != `{"n":2}` || err != nil {
+				p.Fail("%s %q %v", kind, got, err)
+			}
+			p.ExpectClose()
+		})
+		for _, err := range []error{s.Post([]byte(`{"n":1}`)), s.PostBinary(append(s.Buffer(), "sound"...)), s.Post([]byte(`{"n":2}`))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := s.Queued(); n != 0 {
+			t.Errorf("%d bytes wait", n)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestEndedByTheService(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*sockettest.Peer)

@@ -246,6 +246,15 @@ func (p *Peer) TryRead() ([]byte, error) {
 	return message, err
 }
 
+// ReadAny is the next message with its kind, "text" or "binary".
+func (p *Peer) ReadAny() (kind string, message []byte, err error) {
+	k, message, err := p.conn.Read(context.Background())
+	if kind = "text"; k == websocket.MessageBinary {
+		kind = "binary"
+	}
+	return kind, message, err
+}
+
 // Read is the next message, which must be a JSON object.
 func (p *Peer) Read() map[string]any {
 	p.T.Helper()
