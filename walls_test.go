@@ -44,7 +44,7 @@ var walls = map[string][]string{
 	"agent/tts/failover": {"agent/tts", "media/resample"},
 	// Voices of services: what they send as sound is read in one place. The socket is that of
 	// realtime models, and knows no messages: a voice over a WebSocket needs nothing else.
-	"agent/tts/sound":      {"agent/tts", "agent/internal/wire", "media", "media/resample", "media/g711"},
+	"agent/tts/sound":      {"agent/tts", "agent/internal/wire", "media/resample", "media/g711"},
 	"agent/tts/openai":     {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
 	"agent/tts/deepgram":   {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
 	"agent/tts/elevenlabs": {"agent/tts", "agent/tts/sound", "agent/internal/wire"},
