@@ -47,6 +47,8 @@ type Packet struct {
 	Dropped bool
 
 	utterance *Utterance // that a sent packet belongs to
+	pcm       []int16    // of a Coder's packet, which only it can decode, in order
+	clock     uint32     // of Timestamp in Hz; 0 is 8000
 }
 
 // Log is the capture of a call at the peer: every RTP packet both ways. Its
@@ -131,7 +133,7 @@ func (l *Log) Quality(d Direction) Quality {
 		position += int(int16(p.Sequence - last.Sequence))
 		highest = max(highest, position+1)
 		if p.Audio {
-			played := time.Duration(int32(p.Timestamp-first.Timestamp)) * time.Second / sampleRate
+			played := p.since(first)
 			offsets = append(offsets, p.At-first.At-played)
 		}
 		last = p

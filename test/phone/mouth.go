@@ -23,6 +23,9 @@ type Utterance struct {
 	err        error
 	begin, end time.Duration
 	loud       bool
+
+	sentFirst, sentLast time.Duration
+	sent                bool
 }
 
 func newUtterance() *Utterance { return &Utterance{done: make(chan struct{})} }
@@ -49,12 +52,24 @@ func (u *Utterance) Loud() (first, last time.Duration, ok bool) {
 	return u.begin, u.end, u.loud
 }
 
+// Sent is when the first and the last packet were sent, loud or not, on the phone's
+// clock. ok is false before the first one.
+func (u *Utterance) Sent() (first, last time.Duration, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.sentFirst, u.sentLast, u.sent
+}
+
 func (u *Utterance) packet(p Packet) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.sent {
+		u.sent, u.sentFirst = true, p.At
+	}
+	u.sentLast = p.At
 	if p.Level < audio.Loud && p.Digit == 0 {
 		return
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	if !u.loud {
 		u.loud, u.begin = true, p.At
 	}
@@ -91,6 +106,7 @@ type frame struct {
 	timestamp   uint32
 	first, last bool
 	utterance   *Utterance
+	pcm         []int16 // of a Coder's packet
 }
 
 // mouth holds what the caller is about to say, in order.
@@ -101,6 +117,8 @@ type mouth struct {
 	over   bool
 	noise  float64 // amplitude of the room's noise
 	random *rand.Rand
+	room   []int16 // sound around it, over and over
+	at     int     // in room
 }
 
 // newMouth makes the mouth of a caller in a room with noise of that level in dBFS,
@@ -163,13 +181,14 @@ func (m *mouth) settle() {
 	}
 }
 
-// next is what the slot with that RTP timestamp sends.
-func (m *mouth) next(a answer, timestamp uint32) frame {
+// next is what the slot with that RTP timestamp sends, echo being what comes back of
+// what was heard.
+func (m *mouth) next(a answer, timestamp uint32, echo []int16) frame {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settle()
 	if len(m.queue) == 0 {
-		return m.sound(a, nil)
+		return m.sound(a, nil, echo)
 	}
 	l := m.queue[0]
 	var f frame
@@ -178,7 +197,7 @@ func (m *mouth) next(a answer, timestamp uint32) frame {
 		f, over = l.key(a, timestamp)
 	} else {
 		n := min(frameSamples, len(l.pcm))
-		f = m.sound(a, l.pcm[:n])
+		f = m.sound(a, l.pcm[:n], echo)
 		l.pcm = l.pcm[n:]
 		over = len(l.pcm) == 0
 	}
@@ -190,20 +209,33 @@ func (m *mouth) next(a answer, timestamp uint32) frame {
 }
 
 // sound encodes up to one packet of speech, fills it with silence, and adds the
-// noise of the room.
-func (m *mouth) sound(a answer, pcm []int16) frame {
+// noise of the room and the echo.
+func (m *mouth) sound(a answer, pcm, echo []int16) frame {
 	var whole [frameSamples]int16
 	copy(whole[:], pcm)
+	add(whole[:], echo)
+	for rest := whole[:]; len(m.room) > 0 && len(rest) > 0; {
+		n := min(len(rest), len(m.room)-m.at)
+		add(rest[:n], m.room[m.at:])
+		rest, m.at = rest[n:], (m.at+n)%len(m.room)
+	}
 	if m.noise > 0 {
 		for i, v := range whole {
 			whole[i] = int16(max(-32768, min(32767, float64(v)+m.noise*(2*m.random.Float64()-1))))
 		}
 	}
-	payload := make([]byte, frameSamples)
-	for i, v := range whole {
-		payload[i] = a.codec.encode(v)
+	f := frame{payload: a.codec.payload(whole[:]), payloadType: a.codec.payloadType, level: audio.Level(whole[:])}
+	if a.codec.coder != nil {
+		f.pcm = slices.Clone(whole[:])
 	}
-	return frame{payload: payload, payloadType: a.codec.payloadType, level: audio.Level(whole[:])}
+	return f
+}
+
+// add mixes more into pcm, as far as both go.
+func add(pcm, more []int16) {
+	for i := range min(len(pcm), len(more)) {
+		pcm[i] = int16(max(-32768, min(32767, int(pcm[i])+int(more[i]))))
+	}
 }
 
 // key is the next packet of a pressed key: duration updates, then three times the

@@ -245,13 +245,13 @@ func TestRoomNoise(t *testing.T) {
 	for _, level := range []float64{-40, -65} {
 		m, sum := newMouth(level), 0.0
 		for range 50 {
-			sum += m.next(answer{codec: c}, 0).level / 50
+			sum += m.next(answer{codec: c}, 0, nil).level / 50
 		}
 		if sum < level-1 || sum > level+1 {
 			t.Errorf("noise of %.1f dBFS, want %.1f", sum, level)
 		}
 	}
-	if f := newMouth(0).next(answer{codec: c}, 0); f.level != audio.Floor {
+	if f := newMouth(0).next(answer{codec: c}, 0, nil); f.level != audio.Floor {
 		t.Errorf("a silent room has %.1f dBFS", f.level)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,8 +24,11 @@ type Config struct {
 	Local netip.Addr
 	// Transport is "udp" or "tcp"; "udp" when empty.
 	Transport string
-	// Codecs are the names offered, in order: "PCMU", "PCMA"; PCMU when empty.
+	// Codecs are the names offered, in order: "PCMU", "PCMA", those of Coders; PCMU when
+	// empty.
 	Codecs []string
+	// Coders are encodings beside the two.
+	Coders []Coder
 	// Encryption is how the sound is encrypted: empty for not at all, SDES,
 	// OptionalSDES or DTLS. Suite is the one suite offered, such as
 	// AES_CM_128_HMAC_SHA1_80, which it is when empty.
@@ -32,6 +36,10 @@ type Config struct {
 	// Noise is the level in dBFS of the room around the microphone, such as -65; 0
 	// is a room without any sound.
 	Noise float64
+	// Room is sound at 8 kHz around the microphone, from the answer on, over and over.
+	Room []int16
+	// Echo has what is heard come back into the microphone.
+	Echo Echo
 	// Line impairs what the phone sends, HeardLine what it hears.
 	Line, HeardLine Impairment
 	// T1 is the retransmission interval of RFC 3261 section 17; 500 ms when 0.
@@ -39,6 +47,16 @@ type Config struct {
 	// Trace, when set, is given every SIP message as text, with "->" for sent and
 	// "<-" for received. It is called from several goroutines at once.
 	Trace func(direction, text string)
+}
+
+// codec finds an encoding among those the phone has and those it was given.
+func (c Config) codec(name string) (codec, error) {
+	for i, own := range c.Coders {
+		if strings.EqualFold(own.Name, name) {
+			return codec{name: own.Name, payloadType: own.PayloadType, coder: &c.Coders[i]}, nil
+		}
+	}
+	return codecNamed(name)
 }
 
 // Phone is a user agent with one SIP address. Any number of calls may be up.
@@ -95,7 +113,7 @@ func New(config Config) (*Phone, error) {
 		calls: map[string]*Call{}, replies: map[string][]byte{}, invites: map[string]*Incoming{},
 	}
 	for _, name := range config.Codecs {
-		c, err := codecNamed(name)
+		c, err := config.codec(name)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func channel(packets []Packet, d Direction, origin time.Duration) []int16 {
 		for _, p := range s.packets {
 			pcm := soundOf(p, before)
 			before = pcm
-			at := int((anchor + timeOf(p.Timestamp-s.packets[0].Timestamp)) * sampleRate / time.Second)
+			at := int((anchor + p.since(s.packets[0])) * sampleRate / time.Second)
 			if at < 0 {
 				continue
 			}
@@ -75,6 +75,9 @@ func soundOf(p Packet, before []int16) []int16 {
 		}
 		return out
 	}
+	if p.pcm != nil {
+		return p.pcm
+	}
 	name := "PCMU"
 	if p.PayloadType == 8 {
 		name = "PCMA"
@@ -83,9 +86,14 @@ func soundOf(p Packet, before []int16) []int16 {
 	return c.pcm(p.Payload)
 }
 
-// timeOf turns a distance of RTP timestamps into time; backwards is negative.
-func timeOf(samples uint32) time.Duration {
-	return time.Duration(int32(samples)) * time.Second / sampleRate
+// since is how much later p is than first by their RTP timestamps; negative when it
+// is before it.
+func (p Packet) since(first Packet) time.Duration {
+	clock := time.Duration(p.clock)
+	if clock == 0 {
+		clock = sampleRate
+	}
+	return time.Duration(int32(p.Timestamp-first.Timestamp)) * time.Second / clock
 }
 
 func stretches(packets []Packet, d Direction) []*stretch {
@@ -97,7 +105,7 @@ func stretches(packets []Packet, d Direction) []*stretch {
 		}
 		if s != nil {
 			first := s.packets[0]
-			offset := p.At - timeOf(p.Timestamp-first.Timestamp)
+			offset := p.At - p.since(first)
 			if last := s.offsets[len(s.offsets)-1]; p.SSRC == first.SSRC && max(offset-last, last-offset) < resync {
 				s.packets, s.offsets = append(s.packets, p), append(s.offsets, offset)
 				continue

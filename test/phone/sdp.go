@@ -26,7 +26,7 @@ func offer(local netip.AddrPort, codecs []codec, session uint64, version int, di
 	}
 	fmt.Fprintf(&b, " %d\r\n", eventType)
 	for _, c := range codecs {
-		fmt.Fprintf(&b, "a=rtpmap:%d %s/%d\r\n", c.payloadType, c.name, sampleRate)
+		fmt.Fprintf(&b, "a=rtpmap:%d %s\r\n", c.payloadType, c.rtpmap())
 	}
 	fmt.Fprintf(&b, "a=rtpmap:%d telephone-event/%d\r\na=fmtp:%d 0-15\r\na=ptime:20\r\na=%s\r\n",
 		eventType, sampleRate, eventType, direction)
@@ -48,8 +48,8 @@ type answer struct {
 }
 
 // parseAnswer reads the first audio stream. It wants exactly what this phone can
-// use: an address, a port, one of its codecs first in the list.
-func parseAnswer(body []byte) (answer, error) {
+// use: an address, a port, one of its codecs, or of coders, first in the list.
+func parseAnswer(body []byte, coders ...codec) (answer, error) {
 	a := answer{direction: "sendrecv"}
 	var addr netip.Addr
 	var port uint64
@@ -85,7 +85,7 @@ func parseAnswer(body []byte) (answer, error) {
 		return a, fmt.Errorf("phone: SDP without audio or address")
 	}
 	a.peer = netip.AddrPortFrom(addr, uint16(port))
-	return a, a.choose(types[0])
+	return a, a.choose(types[0], coders...)
 }
 
 func (a *answer) attribute(value string) {
@@ -118,7 +118,13 @@ func (a *answer) attribute(value string) {
 	}
 }
 
-func (a *answer) choose(payloadType string) error {
+func (a *answer) choose(payloadType string, coders ...codec) error {
+	for _, c := range coders {
+		if strconv.Itoa(int(c.payloadType)) == payloadType {
+			a.codec = c
+			return nil
+		}
+	}
 	var err error
 	switch payloadType {
 	case "0":

@@ -26,6 +26,8 @@ type stream struct {
 	in     *impairment
 	wait   sync.WaitGroup
 	closed chan struct{}
+	coders []codec // of this call
+	echo   *echo   // nil: nothing comes back
 
 	mu      sync.Mutex
 	conn    *net.UDPConn
@@ -40,6 +42,20 @@ func newStream(c clock, log *Log, config Config) (*stream, error) {
 		out: newImpairment(config.Line, 1), in: newImpairment(config.HeardLine, 2),
 	}
 	var err error
+	for _, name := range config.Codecs {
+		c, err := config.codec(name)
+		if err != nil {
+			return nil, err
+		}
+		if c.coder == nil {
+			continue
+		}
+		if c, err = c.ready(); err != nil {
+			return nil, fmt.Errorf("phone: %s: %w", name, err)
+		}
+		s.coders = append(s.coders, c)
+	}
+	s.say.room, s.echo = config.Room, newEcho(config.Echo)
 	if s.guard, err = newGuard(config); err != nil {
 		return nil, err
 	}
@@ -112,7 +128,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 
 // parse reads an answer, which must fit the offer.
 func (s *stream) parse(body []byte) (answer, error) {
-	a, err := parseAnswer(body)
+	a, err := parseAnswer(body, s.coders...)
 	if err == nil {
 		err = s.guard.take(a)
 	}
@@ -173,11 +189,12 @@ func (s *stream) send() {
 		s.mu.Lock()
 		a, on := s.answer, s.sending
 		s.mu.Unlock()
-		frame := s.say.next(a, p.Timestamp)
+		frame := s.say.next(a, p.Timestamp, s.echo.take(s.clock.now()))
+		p.clock = a.codec.clock()
 		if on {
 			s.offer(&p, frame, &line)
 		}
-		p.Timestamp += frameSamples
+		p.Timestamp += frameSamples * p.clock / sampleRate
 	}
 }
 
@@ -185,7 +202,7 @@ func (s *stream) send() {
 func (s *stream) offer(p *Packet, f frame, line *delayLine) {
 	out := *p
 	out.Payload, out.Level, out.Audio = f.payload, f.level, f.digit == 0
-	out.PayloadType, out.Digit, out.DigitEnd = f.payloadType, f.digit, f.last
+	out.PayloadType, out.Digit, out.DigitEnd, out.pcm = f.payloadType, f.digit, f.last, f.pcm
 	out.Marker, out.utterance = p.Marker || f.first, f.utterance
 	if f.digit != 0 {
 		out.Timestamp = f.timestamp
@@ -266,12 +283,18 @@ func (s *stream) understand(p *Packet) {
 		if len(p.Payload) >= 4 && int(p.Payload[0]) < len(eventDigits) {
 			p.Digit, p.DigitEnd = eventDigits[p.Payload[0]], p.Payload[1]&0x80 != 0
 		}
+	case a.codec.coder != nil && p.PayloadType == a.codec.payloadType:
+		p.pcm, p.clock = a.codec.pcm(p.Payload), a.codec.clock()
+		p.Audio, p.Level = true, audio.Level(p.pcm)
+		s.echo.heard(p.At, p.pcm)
 	case p.PayloadType == 0 || p.PayloadType == 8:
 		name := "PCMU"
 		if p.PayloadType == 8 {
 			name = "PCMA"
 		}
 		c, _ := codecNamed(name)
-		p.Audio, p.Level = true, audio.Level(c.pcm(p.Payload))
+		pcm := c.pcm(p.Payload)
+		p.Audio, p.Level = true, audio.Level(pcm)
+		s.echo.heard(p.At, pcm)
 	}
 }

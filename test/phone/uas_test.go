@@ -128,7 +128,11 @@ func (u *uas) handle(server *sipgo.Server) {
 			return
 		}
 		_ = d.Respond(180, "Ringing", nil)
-		if d.RespondSDP([]byte(u.answer("sendrecv"))) == nil && req.Recipient.User == "bye" {
+		answer := u.answer("sendrecv")
+		if req.Recipient.User == "opus" {
+			answer = strings.NewReplacer("AVP 0 ", "AVP 111 ", "a=rtpmap:0 PCMU/8000", "a=rtpmap:111 opus/48000/2").Replace(answer)
+		}
+		if d.RespondSDP([]byte(answer)) == nil && req.Recipient.User == "bye" {
 			time.Sleep(300 * time.Millisecond)
 			_ = d.Bye(context.Background())
 			return
