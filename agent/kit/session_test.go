@@ -228,6 +228,9 @@ func TestStopWithStuckCallback(t *testing.T) {
 		if took := time.Since(began); took > 5200*ms {
 			b.Errorf("Stop took %v", took)
 		}
+		if got := b.all("end "); len(got) != 1 {
+			b.Errorf("the end was told %d times before Stop returned", len(got))
+		}
 		close(stuck)
 		synctest.Wait()
 		b.want("end ", "<nil>")
