@@ -2,9 +2,13 @@ package sound
 
 import (
 	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"parley/media/resample"
 )
 
 // MaxText is the longest text, in characters, that voices of services take: the least that
@@ -48,4 +52,26 @@ func Style(s string) string {
 		return ""
 	}
 	return s
+}
+
+// Rates are the sampling rates in Hz that are read and made.
+func Rates() []int { return resample.Rates() }
+
+// Address takes the address of a service that is spoken to over HTTP. Its path has no slash
+// at the end. like is one for errors, which never repeat s: it may hold a secret.
+func Address(s, like string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case s == "":
+		return nil, fmt.Errorf("base_url: must be set, such as %q", like)
+	case err != nil:
+		return nil, fmt.Errorf("base_url: is no address, must be such as %q", like)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("base_url: must begin with http:// or https:// and name a host")
+	case u.User != nil:
+		return nil, errors.New("base_url: must not hold a user or password; set api_key instead")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	return u, nil
 }
