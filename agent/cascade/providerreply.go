@@ -13,7 +13,6 @@ import (
 	"parley/agent/chat"
 	"parley/agent/live"
 	"parley/agent/llm"
-	"parley/media/resample"
 )
 
 // maxItems is how many replies can still be truncated.

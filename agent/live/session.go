@@ -63,7 +63,7 @@ type run struct {
 	receives bool
 
 	// Guarded by Session.mu.
-	ended   bool
+	ended    bool
 	broken   bool // the connection is known to be lost, or given up
 	flushing bool // somebody sends what is pending
 	owes     bool // the model was given something to answer meanwhile
@@ -77,7 +77,7 @@ type run struct {
 	speech  speech
 	settle  *time.Timer
 	renewal *time.Timer
-	renewBy time.Time // when a new connection is made at the latest; zero: not planned
+	renewBy time.Time   // when a new connection is made at the latest; zero: not planned
 	watch   *time.Timer // of silence
 	silence silence
 }
