@@ -55,7 +55,7 @@ func randomCall(t *testing.T, seed uint64) {
 		p.cfg.CallTools = func(agent.Call) []Tool {
 			f := does("slow", func(ctx context.Context, _ map[string]any) (map[string]any, error) {
 				select {
-				case <-time.After(time.Duration(random.IntN(2000)) * ms):
+				case <-time.After(time.Duration(time.Since(p.began)/ms*37%2000) * ms):
 				case <-ctx.Done():
 				}
 				return nil, nil
