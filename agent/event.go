@@ -14,8 +14,9 @@ const (
 	EventTranscript EventType = "transcript"
 	// EventUserStopped: the caller's turn is complete; Text is all of it. Reason is
 	// empty, "digits", "garbled" (no word was understood), "misheard" (too little
-	// confidence), "noise" (it was no turn) or "call ended"; Strategy is what closed it,
-	// empty when none did.
+	// confidence), "unfinished" (the caller did not go on), "noise", "backchannel" or
+	// "muted" (it was no turn), or "call ended"; Strategy is what closed it, empty when
+	// none did.
 	EventUserStopped EventType = "user_stopped"
 	// EventStopTimeout: a turn was closed though the recogniser never said that its
 	// words are final.

@@ -66,10 +66,16 @@ func (s *session) remember(frame []int16) {
 	s.recent = append(s.recent, frame...)
 	most := int(int64(s.cfg.STT.Rate()) * int64(length) / int64(time.Second))
 	// A second is moved at a time, not each frame.
-	if over := len(s.recent) - most; over >= s.cfg.STT.Rate() {
-		s.recent = s.recent[:copy(s.recent, s.recent[over:])]
-		s.settled = max(0, s.settled-over)
+	over := len(s.recent) - most
+	if over < s.cfg.STT.Rate() {
+		return
 	}
+	s.settled = max(0, s.settled-over)
+	if length == lead && cap(s.recent) > 4*most { // after a long turn
+		s.recent = append(make([]int16, 0, most+s.cfg.STT.Rate()), s.recent[over:]...)
+		return
+	}
+	s.recent = s.recent[:copy(s.recent, s.recent[over:])]
 }
 
 // finalCame notes that what was heard so far has become words.
