@@ -212,8 +212,8 @@ func (in *Intake[E]) Take(u *Utterance[E], at int, buf []int16) (pcm []int16, fr
 	return buf[:n], from, u.ended && n == len(rest), lost
 }
 
-// State is how many samples there are of u, and whether it has ended. lost says,
-// once, that audio was dropped.
+// State is how many samples u has had, and whether it has ended. lost says, once, that
+// audio was dropped.
 func (in *Intake[E]) State(u *Utterance[E]) (samples int, ended, lost bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -221,7 +221,7 @@ func (in *Intake[E]) State(u *Utterance[E]) (samples int, ended, lost bool) {
 		return 0, true, false
 	}
 	lost, u.lost = u.lost, false
-	return len(u.pcm), u.ended, lost
+	return u.dropped + len(u.pcm), u.ended, lost
 }
 
 // Append adds to dst what there is of u.
