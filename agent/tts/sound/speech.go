@@ -55,14 +55,14 @@ func (s *Speech) Sound(pcm []int16) error {
 		return fmt.Errorf("more than %v of sound for one text", longest)
 	}
 	s.held = append(s.held, pcm...)
-	return s.flow()
+	return s.Flow()
 }
 
 // Length is how long the sound is that came so far.
 func (s *Speech) Length() time.Duration { return s.time(s.given + len(s.held)) }
 
-// Sounded is whether some of the sound was given.
-func (s *Speech) Sounded() bool { return s.given > 0 }
+// Given is how many samples were given.
+func (s *Speech) Given() int { return s.given }
 
 // Held is whether there is sound that waits for its words.
 func (s *Speech) Held() bool { return len(s.held) > 0 }
@@ -81,14 +81,14 @@ func (s *Speech) Told() error {
 	if s.script != nil {
 		s.script.until = max(s.script.until, s.Length())
 	}
-	return s.flow()
+	return s.Flow()
 }
 
 // Release gives all sound there is: its words have not come in time.
 func (s *Speech) Release() error { return s.give(len(s.held)) }
 
-// flow gives what need not be held back.
-func (s *Speech) flow() error {
+// Flow gives what need not be held back any longer, after Token.
+func (s *Speech) Flow() error {
 	n := len(s.held)
 	if s.script != nil {
 		n = min(n, max(s.samples(s.script.known())-s.given, 0))

@@ -51,9 +51,9 @@ func Run(t *testing.T, s Subject) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
+			t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the voice was closed
 			v := s.New(t)
 			c.test(t, s, v)
-			goleak.VerifyNone(t, before)
 		})
 	}
 }
