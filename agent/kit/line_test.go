@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,7 @@ type phone struct {
 	done    chan struct{}
 	err     error
 	began   time.Time
+	answers atomic.Bool // whatever the model is asked it answers with nothing
 
 	mu     sync.Mutex
 	events []agent.Event

@@ -52,10 +52,17 @@ func randomCall(t *testing.T, seed uint64) {
 			p.cfg.Filler, p.cfg.FillerAfter = "One moment.", time.Second
 		}
 		p.cfg.ReplyTimeout = 20 * time.Second
+		// In the end the model that is asked answers; so does one that was made anew.
+		p.script.OnSent = func(c *livetest.ScriptConn, s livetest.Sent) error {
+			if p.answers.Load() && (s.Kind == livetest.SentInstruct || s.Kind == livetest.SentText) {
+				return c.Tell(live.Message{TurnDone: true})
+			}
+			return nil
+		}
 		p.cfg.CallTools = func(agent.Call) []Tool {
 			f := does("slow", func(ctx context.Context, _ map[string]any) (map[string]any, error) {
 				select {
-				case <-time.After(time.Duration(time.Since(p.began)/ms*37%2000) * ms):
+				case <-time.After((time.Since(p.began) / ms * 37 % 2000) * ms):
 				case <-ctx.Done():
 				}
 				return nil, nil
@@ -139,13 +146,7 @@ func (p *phone) random(random *rand.Rand, n int) {
 func (p *phone) settles() {
 	if !p.over() {
 		p.session.Notice(agent.Notice{Kind: agent.VoiceOff, At: time.Now()})
-		// The model that is asked answers; so does one that was made anew.
-		p.script.OnSent = func(c *livetest.ScriptConn, s livetest.Sent) error {
-			if s.Kind == livetest.SentInstruct || s.Kind == livetest.SentText {
-				return c.Tell(live.Message{TurnDone: true})
-			}
-			return nil
-		}
+		p.answers.Store(true)
 		for range 30 {
 			time.Sleep(2 * time.Second)
 			_ = p.script.Last().Tell(live.Message{TurnDone: true})
