@@ -24,6 +24,7 @@ require (
 	github.com/hraban/opus v0.0.0-20260708213942-bde8e4304501 // indirect
 	github.com/icholy/digest v1.2.0 // indirect
 	github.com/nyaruka/phonenumbers v1.8.1 // indirect
+	github.com/pelletier/go-toml/v2 v2.4.3 // indirect
 	github.com/pion/dtls/v3 v3.1.15 // indirect
 	github.com/pion/ice/v4 v4.3.0 // indirect
 	github.com/pion/logging v0.2.4 // indirect
@@ -37,6 +38,8 @@ require (
 	github.com/pion/transport/v4 v4.1.0 // indirect
 	github.com/pion/transport/v5 v5.1.1 // indirect
 	github.com/pion/turn/v5 v5.0.12 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/thesyncim/gopus v0.1.1 // indirect
 	github.com/wlynxg/anet v0.0.5 // indirect
 	github.com/zaf/g711 v1.4.0 // indirect

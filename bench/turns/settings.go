@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"parley/agent/cascade"
+	"parley/agent/llm"
+	"parley/agent/turn"
+	"parley/media/vad"
+)
+
+// settingTrials are settings that trade one thing for another, on a clean line and in
+// babble.
+func (b *bench) settingTrials(o options) *table {
+	t := &table{}
+	share := 1
+	if o.quick {
+		share = 6
+	}
+	detector := b.detectors()[len(b.detectors())-1]
+	clean, noisy := line{codec: "PCMU"}, line{codec: "PCMU", noise: "babble", snr: 10}
+	over := overSettings(detector)
+	if o.quick {
+		over = over[:3]
+	}
+	for _, s := range over {
+		for i, l := range []line{clean, noisy} {
+			t.add(l, s, plan(l, s, 13, o.seed+uint64(i), b.overItems(share)))
+		}
+	}
+	for _, s := range pauseSettings(detector) {
+		t.add(clean, s, plan(clean, s, 12, o.seed, append(b.pauseItems(share), b.endItems(2*share)...)))
+	}
+	return t
+}
+
+// overSettings are what decides what an interruption is.
+func overSettings(detector string) []*setting {
+	tuned := func(name string, change func(*turn.Config)) *setting {
+		return withTurn(name, detector, func(c *cascade.Config) { change(&c.Turn) })
+	}
+	heard := func(name string, change func(*vad.EnergyConfig)) *setting {
+		return &setting{name: name, detector: detector, vad: change}
+	}
+	const ms = time.Millisecond
+	return []*setting{
+		tuned("backchannel_voice 0s", func(c *turn.Config) { c.BackchannelVoice = 0 }),
+		tuned("backchannel_voice 400ms", func(c *turn.Config) { c.BackchannelVoice = 400 * ms }),
+		tuned("backchannel_voice 1.2s", func(c *turn.Config) { c.BackchannelVoice = 1200 * ms }),
+		tuned("confirm_words 1", func(c *turn.Config) { c.ConfirmWords = 1 }),
+		tuned("confirm_words 4", func(c *turn.Config) { c.ConfirmWords = 4 }),
+		tuned("start min_words (3)", func(c *turn.Config) { c.Start = []turn.StartStrategy{turn.StartMinWords} }),
+		tuned("false_timeout 1s", func(c *turn.Config) { c.FalseTimeout = time.Second }),
+		heard("[vad] confirm 200ms", func(c *vad.EnergyConfig) { c.Confirm = 200 * ms }),
+		heard("[vad] start 100ms", func(c *vad.EnergyConfig) { c.Start = 100 * ms }),
+		heard("[vad] margin 6", func(c *vad.EnergyConfig) { c.Margin, c.Hold = 6, 4 }),
+		heard("[vad] margin 14", func(c *vad.EnergyConfig) { c.Margin = 14 }),
+	}
+}
+
+// pauseSettings are what decides when a turn is over.
+func pauseSettings(detector string) []*setting {
+	var out []*setting
+	const ms = time.Millisecond
+	for _, speech := range []time.Duration{400 * ms, 600 * ms, 900 * ms} {
+		for _, spelling := range []time.Duration{0, 1500 * ms, 2500 * ms} {
+			name := fmt.Sprintf("speech_timeout %v, spelling_timeout %v", speech, spelling)
+			if spelling == 0 {
+				name = fmt.Sprintf("speech_timeout %v, digits as other words", speech)
+			}
+			out = append(out, withTurn(name, detector, func(c *cascade.Config) {
+				c.Turn.SpeechTimeout, c.Turn.SpellingTimeout = speech, spelling
+			}))
+		}
+	}
+	marks := withTurn("a recogniser that marks sentences", detector, func(*cascade.Config) {})
+	marks.marks = true
+	expected := withTurn("the agent expects digits", detector, func(*cascade.Config) {})
+	expected.expect = &llm.Expect{MaxDigits: 32}
+	return append(out, marks, expected)
+}
+
+// printSettings are the tables of the settings.
+func (t *table) printSettings() {
+	var over, ends [][]string
+	for _, r := range t.rows {
+		s := t.row(r)
+		if s.early.all == 0 {
+			missed := count{in(s.missed, sentence).of + in(s.missed, command).of, in(s.missed, sentence).all + in(s.missed, command).all}
+			over = append(over, []string{
+				r.setting.name, r.line.String(), in(s.stop, sentence).text(), in(s.stop, command).text(), missed.text(),
+				in(s.stopped, backchannel).text(), in(s.gaps, backchannel).text(), in(s.stopped, burst).text(), in(s.gaps, burst).text(),
+				perMinute(s.stops, s.waited), percent(s.quiet.Seconds() / max(1, s.waited.Seconds())),
+			})
+			continue
+		}
+		cells := []string{r.setting.name, s.turn.text()}
+		for _, k := range []kind{pausing, digits} {
+			for _, p := range pauses {
+				c := count{}
+				if s.cut[k][p] != nil {
+					c = *s.cut[k][p]
+				}
+				cells = append(cells, c.text())
+			}
+		}
+		ends = append(ends, cells)
+	}
+	fmt.Printf("\nSettings, over the agent. Times p50 / p95.\n")
+	print([]string{
+		"setting", "line", "sentences stop it after", "commands after", "missed", "backchannels stop it", "silent for",
+		"coughs, clicks, breaths stop it", "silent for", "alone: stops a minute", "silent",
+	}, over)
+	fmt.Printf("\nSettings, ends of turns: how many are cut off who pause for so long, and what the others wait for. Times p50 / p95.\n")
+	head := []string{"setting", "turn closed"}
+	for _, who := range []string{"sentence", "digits"} {
+		for _, p := range pauses {
+			head = append(head, fmt.Sprintf("%s, %v", who, p))
+		}
+	}
+	print(head, ends)
+}
