@@ -61,6 +61,9 @@ func full() *Metrics {
 			}
 		},
 		Sessions: func() Sessions { return Sessions{Waiting: 2, Written: 40, Retried: 3, Lost: 1, Forgotten: 5} },
+		Switches: func() map[Switch]uint64 {
+			return map[Switch]uint64{{"stt", "deepgram", "pocketsphinx"}: 2, {"tts", "openai", ""}: 1}
+		},
 		Trunks: func() []Trunk {
 			return []Trunk{{Name: "carrier", State: TrunkRegistered, Failures: 2}, {Name: "pbx-1", State: TrunkFailed, Failures: 7}}
 		},
@@ -113,6 +116,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		`parley_session_events_total{result="lost"} 1`,
 		`parley_session_events_total{result="forgotten"} 5`,
 		`parley_session_write_retries_total 3`,
+		`parley_speech_switches_total{from="deepgram",part="stt",to="pocketsphinx"} 2`,
+		`parley_speech_switches_total{from="openai",part="tts",to="none"} 1`,
 		`parley_trunk_registered{trunk="carrier"} 1`,
 		`parley_trunk_registered{trunk="pbx-1"} 0`,
 		`parley_trunk_registration_failures_total{trunk="pbx-1"} 7`,

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -28,6 +29,15 @@ type Sources struct {
 	Sound func() call.SoundStats
 	// Sessions are the figures of what keeps conversations on record.
 	Sessions func() Sessions
+	// Switches count the recognisers and voices that failed.
+	Switches func() map[Switch]uint64
+}
+
+// Switch is a recogniser or a voice that failed and the one that took over.
+type Switch struct {
+	// Part is "stt" or "tts", From and To are names of providers. To is empty when none
+	// was left.
+	Part, From, To string
 }
 
 // Sessions are the figures of what keeps conversations on record.
@@ -122,6 +132,8 @@ func newSourceCollector(src Sources) *sourceCollector {
 
 		{"session_events_waiting", "Events of conversations that wait to be written.", nil},
 		{"session_events_total", "Events of conversations, by what became of them.", []string{"result"}},
+		{"speech_switches_total", "Recognisers and voices that failed, by which was to take over (none: none was left).", []string{"part", "from", "to"}},
+
 		{"session_write_retries_total", "Attempts to write an event that failed and were made again.", nil},
 	} {
 		c.descs[d.name] = prometheus.NewDesc(namespace+"_"+d.name, d.help, d.label, nil)
@@ -170,6 +182,11 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.src.Sound != nil {
 		c.sound(ch, c.src.Sound())
+	}
+	if c.src.Switches != nil {
+		for of, n := range c.src.Switches() {
+			c.count(ch, "speech_switches_total", n, of.Part, of.From, cmp.Or(of.To, "none"))
+		}
 	}
 	if c.src.Sessions != nil {
 		s := c.src.Sessions()

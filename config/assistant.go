@@ -8,8 +8,12 @@ import (
 	"parley/agent/live/gemini"
 	"parley/agent/llm/httpagent"
 	"parley/agent/stream"
+	sttfailover "parley/agent/stt/failover"
 	"parley/agent/stt/pocketsphinx"
+	ttsdeepgram "parley/agent/tts/deepgram"
+	ttsfailover "parley/agent/tts/failover"
 	"parley/agent/tts/flite"
+	ttsopenai "parley/agent/tts/openai"
 	"parley/agent/turn"
 )
 
@@ -34,6 +38,12 @@ type Assistant struct {
 
 	RealtimeOpenAI RealtimeOpenAI `key:"realtime.openai"`
 	RealtimeGemini RealtimeGemini `key:"realtime.gemini"`
+
+	STTFailover   STTFailover   `key:"stt.failover"`
+	TTSFailover   TTSFailover   `key:"tts.failover"`
+	TTSOpenAI     TTSOpenAI     `key:"tts.openai"`
+	TTSDeepgram   TTSDeepgram   `key:"tts.deepgram"`
+	TTSElevenLabs TTSElevenLabs `key:"tts.elevenlabs"`
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -55,6 +65,12 @@ func defaultAssistant() Assistant {
 
 		RealtimeOpenAI: defaultRealtimeOpenAI(),
 		RealtimeGemini: RealtimeGemini{Config: gemini.DefaultConfig()},
+
+		STTFailover:   STTFailover{Config: sttfailover.DefaultConfig()},
+		TTSFailover:   TTSFailover{Config: ttsfailover.DefaultConfig()},
+		TTSOpenAI:     TTSOpenAI{Config: ttsopenai.DefaultConfig()},
+		TTSDeepgram:   TTSDeepgram{Config: ttsdeepgram.DefaultConfig()},
+		TTSElevenLabs: defaultElevenLabs(),
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,
@@ -68,20 +84,6 @@ func defaultAssistant() Assistant {
 // Conversation is the agent that is made of a recogniser, a model and a voice.
 type Conversation struct {
 	cascade.Config `hide:"first_token,fallback"` // they are agent.first_token_timeout_ms and agent.fallback_phrase
-}
-
-// STT is the recogniser.
-type STT struct {
-	// Provider is one of Recognizers.
-	Provider string
-	pocketsphinx.Config
-}
-
-// TTS is the voice.
-type TTS struct {
-	// Provider is one of Voices.
-	Provider string
-	flite.Config
 }
 
 // LLM is who thinks up the replies.
@@ -125,14 +127,6 @@ type Agent struct {
 	// earlier turns. 0: not by that.
 	SummaryTurns      int
 	SummaryCharacters int
-}
-
-// RecognizerConfig is the configuration of the embedded recogniser. An agent of
-// your own tells it no grammar, so it must take dictation then.
-func (a *Assistant) RecognizerConfig() pocketsphinx.Config {
-	out := a.STT.Config
-	out.Dictation = out.Dictation || a.LLM.Provider == "agent" || a.thinks()
-	return out
 }
 
 // CascadeConfig is the configuration of the conversation, but for its parts.

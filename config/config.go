@@ -150,7 +150,7 @@ var (
 	// Recognizers may stand in stt.provider.
 	Recognizers = []string{"pocketsphinx"}
 	// Voices may stand in tts.provider.
-	Voices = []string{"flite"}
+	Voices = []string{"flite", "openai", "deepgram", "elevenlabs"}
 	// Models: script answers by a file, agent asks your HTTP service, openai and ollama
 	// run the built-in agent over a model, openai-realtime and gemini-live are models
 	// that hear and speak themselves, stream gives the sound to your agent, echo says back what it hears.

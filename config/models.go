@@ -14,7 +14,7 @@ import (
 	"parley/agent/stream"
 )
 
-// unset is a temperature that is the service's own.
+// unset is a number that is the service's own.
 const unset = -1
 
 // OpenAI is the model of llm.provider "openai": any service that speaks OpenAI's chat
@@ -103,12 +103,12 @@ func revealed(headers map[string]Secret) map[string]string {
 	return out
 }
 
-// temperature is nil for the service's own.
-func temperature(t float64) *float64 {
-	if t == unset {
+// optional is nil for the service's own.
+func optional(n float64) *float64 {
+	if n == unset {
 		return nil
 	}
-	return &t
+	return &n
 }
 
 // OpenAIConfig is the configuration of the model of "openai". model takes the place of
@@ -116,7 +116,7 @@ func temperature(t float64) *float64 {
 func (a *Assistant) OpenAIConfig(model string) openai.Config {
 	out := a.OpenAI.Config
 	out.APIKey, out.Header = a.OpenAI.APIKey.Reveal(), revealed(a.OpenAI.Headers)
-	out.Temperature, out.NoUsage = temperature(a.OpenAI.Temperature), !a.OpenAI.Usage
+	out.Temperature, out.NoUsage = optional(a.OpenAI.Temperature), !a.OpenAI.Usage
 	out.Model = cmp.Or(model, out.Model)
 	return out
 }
@@ -125,7 +125,7 @@ func (a *Assistant) OpenAIConfig(model string) openai.Config {
 // the configured one unless it is empty.
 func (a *Assistant) OllamaConfig(model string) ollama.Config {
 	out := a.Ollama.Config
-	out.APIKey, out.Header, out.Temperature = a.Ollama.APIKey.Reveal(), revealed(a.Ollama.Headers), temperature(a.Ollama.Temperature)
+	out.APIKey, out.Header, out.Temperature = a.Ollama.APIKey.Reveal(), revealed(a.Ollama.Headers), optional(a.Ollama.Temperature)
 	out.Model = cmp.Or(model, out.Model)
 	return out
 }
@@ -167,20 +167,19 @@ func (a *Assistant) StreamConfig() stream.Config {
 	return out
 }
 
-// keyed says that a service wants a key and has none.
-func keyed(base, host, key string, headers map[string]Secret) error {
-	if key != "" || len(headers) > 0 || !strings.Contains(base, "//"+host) {
+// keyed says that the service of a section wants a key and has none. A file of it that
+// cannot be read was told of.
+func (l *loader) keyed(section, base, host string, key Secret, headers map[string]Secret) error {
+	if key.Reveal() != "" || len(headers) > 0 || !strings.Contains(base, "//"+host) || l.fromFile(section) {
 		return nil
 	}
-	return fmt.Errorf("api_key: must be set for %s: in the variable, or by api_key_file", host)
+	return fmt.Errorf("api_key: must be set for %s: in PARLEY_%s_API_KEY, or by api_key_file", host, variable(section))
 }
 
-// given is a key, or something in its place when its file cannot be read, which was told.
-func (l *loader) given(section string, s Secret, file string) string {
-	if l.complained(section + ".api_key_file") {
-		return "unreadable"
-	}
-	return cmp.Or(s.Reveal(), file)
+// fromFile says that the key of a section comes from a file.
+func (l *loader) fromFile(section string) bool {
+	from, ok := l.find(section + ".api_key_file")
+	return ok && from.value.String() != ""
 }
 
 // validateModel asks the rooms about the model that an agent has.
@@ -188,7 +187,7 @@ func (l *loader) validateModel(prefix string, a *Assistant) {
 	switch a.LLM.Provider {
 	case "openai":
 		l.room(prefix+"openai", errors.Join(a.OpenAIConfig("").Validate(),
-			keyed(a.OpenAI.BaseURL, "api.openai.com", l.given(prefix+"openai", a.OpenAI.APIKey, a.OpenAI.APIKeyFile), a.OpenAI.Headers)))
+			l.keyed(prefix+"openai", a.OpenAI.BaseURL, "api.openai.com", a.OpenAI.APIKey, a.OpenAI.Headers)))
 	case "ollama":
 		l.room(prefix+"ollama", a.OllamaConfig("").Validate())
 	case "stream":
@@ -222,6 +221,9 @@ func (a *Assistant) services() map[string]service {
 		"realtime.openai": {[]string{"base_url"}, []*Secret{&a.RealtimeOpenAI.APIKey}, []*string{&a.RealtimeOpenAI.APIKeyFile}, nil},
 		"retrieval":       {[]string{"embedder", "base_url"}, []*Secret{&a.Retrieval.APIKey}, []*string{&a.Retrieval.APIKeyFile}, nil},
 		"realtime.gemini": {[]string{"base_url"}, []*Secret{&a.RealtimeGemini.APIKey}, []*string{&a.RealtimeGemini.APIKeyFile}, nil},
+		"tts.openai":      {[]string{"base_url"}, []*Secret{&a.TTSOpenAI.APIKey}, []*string{&a.TTSOpenAI.APIKeyFile}, &a.TTSOpenAI.Headers},
+		"tts.deepgram":    {[]string{"base_url"}, []*Secret{&a.TTSDeepgram.APIKey}, []*string{&a.TTSDeepgram.APIKeyFile}, nil},
+		"tts.elevenlabs":  {[]string{"base_url"}, []*Secret{&a.TTSElevenLabs.APIKey}, []*string{&a.TTSElevenLabs.APIKeyFile}, nil},
 		"stream":          {[]string{"url"}, []*Secret{&a.Stream.APIKey, &a.Stream.AuthToken}, []*string{&a.Stream.APIKeyFile, &a.Stream.AuthTokenFile}, nil},
 	}
 }

@@ -91,7 +91,7 @@ func (a *Assistant) RealtimeConfig() (kit.Config, error) {
 	out.ReplyTimeout, out.FillerAfter, out.Apology, out.LostTo, out.Ahead = r.ReplyTimeout, r.FillerAfter, r.Apology, r.LostTo, r.Ahead
 	system, err := instructions(r.System, r.SystemFile)
 	out.Session = live.LiveConfig{
-		Instructions: system, Language: a.Conversation.Language, Temperature: temperature(r.Temperature), LocalTurns: r.LocalTurns,
+		Instructions: system, Language: a.Conversation.Language, Temperature: optional(r.Temperature), LocalTurns: r.LocalTurns,
 		Recovery: live.Recovery{Tries: r.ReconnectTries, Budget: r.ReconnectBudget},
 	}
 	out.NoFacts = !r.Memory
@@ -138,11 +138,11 @@ func (l *loader) validateRealtime(prefix string, a *Assistant) {
 	if a.LLM.Provider == "gemini-live" {
 		g := a.RealtimeGemini
 		l.room(prefix+"realtime.gemini", errors.Join(a.RealtimeGeminiConfig().Validate(),
-			keyed(g.BaseURL, "generativelanguage.googleapis.com", l.given(prefix+"realtime.gemini", g.APIKey, g.APIKeyFile), nil)))
+			l.keyed(prefix+"realtime.gemini", g.BaseURL, "generativelanguage.googleapis.com", g.APIKey, nil)))
 	}
 	if a.LLM.Provider == "openai-realtime" {
 		o := a.RealtimeOpenAI
 		l.room(prefix+"realtime.openai", errors.Join(a.RealtimeOpenAIConfig().Validate(),
-			keyed(o.BaseURL, "api.openai.com", l.given(prefix+"realtime.openai", o.APIKey, o.APIKeyFile), nil)))
+			l.keyed(prefix+"realtime.openai", o.BaseURL, "api.openai.com", o.APIKey, nil)))
 	}
 }

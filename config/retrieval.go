@@ -86,7 +86,7 @@ func (l *loader) validateRetrieval(prefix string, a *Assistant) {
 	switch r.Embedder {
 	case "openai":
 		l.room(section, errors.Join(r.OpenAIConfig().Validate(),
-			keyed(r.OpenAIConfig().BaseURL, "api.openai.com", l.given(section, r.APIKey, r.APIKeyFile), nil)))
+			l.keyed(section, r.OpenAIConfig().BaseURL, "api.openai.com", r.APIKey, nil)))
 	case "ollama":
 		l.room(section, r.OllamaConfig().Validate())
 	}

@@ -64,8 +64,7 @@ func (l *loader) validate() {
 // validateAgent asks the rooms about the sections of one agent.
 func (l *loader) validateAgent(prefix string, a *Assistant) {
 	l.room(prefix+"turn", a.Turn.Validate())
-	l.room(prefix+"stt", a.RecognizerConfig().Validate())
-	l.room(prefix+"tts", a.TTS.Validate())
+	l.validateSpeech(prefix, a)
 	l.room(prefix+"echo", a.Echo.Validate())
 	l.validateTools(prefix, a)
 	l.validateModel(prefix, a)
@@ -75,8 +74,6 @@ func (l *loader) validateAgent(prefix string, a *Assistant) {
 	} else if a.Agent.FirstTokenTimeoutMS < 1 { // it bounds the others too
 		l.wrong(prefix+"agent.first_token_timeout_ms", fmt.Sprintf("%d, must be at least 1", a.Agent.FirstTokenTimeoutMS))
 	}
-	l.choice(prefix+"stt.provider", a.STT.Provider, Recognizers)
-	l.choice(prefix+"tts.provider", a.TTS.Provider, Voices)
 	l.choice(prefix+"llm.provider", a.LLM.Provider, Models)
 	l.room(prefix+"conversation", a.checkConversation())
 }

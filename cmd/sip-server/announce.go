@@ -23,7 +23,7 @@ func (p *plugs) announcement() (call.Announcement, error) {
 			return a, p.cfg.Complain("recording", fmt.Errorf("announce_file: %w", err))
 		}
 	case r.Announce != "":
-		voice, err := p.speaker("", p.cfg.TTS)
+		voice, err := p.speaker("", &p.cfg.Assistant)
 		if err != nil {
 			return a, err
 		}

@@ -243,6 +243,7 @@ func (g *gateway) sources() api.Sources {
 		TrunkLoads: func() []call.TrunkLoad { return g.calls.TrunkLoads() },
 		Sound:      func() call.SoundStats { return g.calls.SoundStats() },
 		Sessions:   g.parts.sessionStats,
+		Switches:   g.parts.switches.all,
 	}
 }
 

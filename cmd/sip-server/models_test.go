@@ -19,7 +19,6 @@ import (
 	"parley/agent/llm"
 	"parley/agent/tool/plugin"
 	"parley/agent/tts"
-	"parley/agent/tts/flite"
 	"parley/config"
 	"parley/test/phone"
 )
@@ -181,8 +180,8 @@ func TestOwnWordsHaveTheRateOfTheModel(t *testing.T) {
 		t.Skip("needs the embedded voice")
 	}
 	cfg := config.Default()
-	p := &plugs{cfg: &cfg, voices: map[flite.Config]tts.Voice{}}
-	voice, err := p.speaker("", cfg.TTS)
+	p := &plugs{cfg: &cfg}
+	voice, err := p.speaker("", &cfg.Assistant)
 	if err != nil {
 		t.Fatal(err)
 	}

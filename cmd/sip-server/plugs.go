@@ -16,9 +16,8 @@ import (
 	"parley/agent/llm/script"
 	"parley/agent/session"
 	"parley/agent/stream"
-	"parley/agent/stt/pocketsphinx"
+	"parley/agent/stt"
 	"parley/agent/tts"
-	"parley/agent/tts/flite"
 	"parley/call"
 	"parley/config"
 	"parley/media"
@@ -51,16 +50,17 @@ type plugs struct {
 	tools    *workshop
 
 	// What agents share whose settings are alike.
-	recognizers map[pocketsphinx.Config]*pocketsphinx.Recognizer
-	voices      map[flite.Config]tts.Voice
+	recognizers []part[stt.Recognizer]
+	voices      []part[tts.Voice]
+	switches    switches
 }
 
 // plug makes the parts that cfg names. Its errors begin with the place and the key to
 // change.
 func plug(cfg *config.Config, log *zap.Logger) (_ *plugs, err error) {
 	p := &plugs{
-		cfg: cfg, log: log, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg), libraries: map[config.Retrieval]*library{},
-		recognizers: map[pocketsphinx.Config]*pocketsphinx.Recognizer{}, voices: map[flite.Config]tts.Voice{},
+		cfg: cfg, log: log, energy: cfg.VAD.EnergyConfig, agents: map[string]agent.Opener{}, tools: newWorkshop(cfg),
+		libraries: map[config.Retrieval]*library{},
 	}
 	defer func() {
 		if err != nil {
@@ -184,21 +184,23 @@ func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, err
 	}
 	c := a.CascadeConfig()
 	recognizer, err1 := p.recognizer(prefix, a)
-	voice, err2 := p.speaker(prefix, a.TTS)
+	voice, err2 := p.speaker(prefix, a)
 	model, err3 := p.model(prefix, a)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		if !embeddedSpeech {
+		if !embeddedSpeech && embedded(a) {
 			err = errors.Join(err, errors.New("this build has no speech inside: run deploy/install-deps.sh build and build with CGO_ENABLED=1, or set llm.provider = \"echo\" to try the line"))
 		}
 		return nil, err
 	}
-	if follows, ok := model.(*script.Provider); ok {
-		for _, m := range follows.Unknown(recognizer.Knows) {
+	follows, scripted := model.(*script.Provider)
+	limited, ok := recognizer.(interface{ Knows(word string) bool }) // only words of its dictionary
+	if scripted && ok {
+		for _, m := range follows.Unknown(limited.Knows) {
 			p.unheard = append(p.unheard, m)
 		}
 	}
 	c.STT, c.TTS, c.LLM = recognizer, voice, model
-	p.about = append(p.about, zap.String(prefix+"stt", a.STT.Provider), zap.String(prefix+"tts", a.TTS.Provider+"/"+a.TTS.Voice))
+	p.about = append(p.about, zap.Strings(prefix+"stt", a.STT.All()), zap.Strings(prefix+"tts", a.TTS.All()))
 	opener, err := cascade.New(c)
 	return opener, p.cfg.Complain(prefix+"conversation", err)
 }
@@ -244,44 +246,6 @@ func (p *plugs) model(prefix string, a *config.Assistant) (llm.Provider, error) 
 		return p.builtIn(prefix, a)
 	}
 	return nil, p.cfg.Complain(prefix+"llm", fmt.Errorf("provider: no provider %q", a.LLM.Provider))
-}
-
-// recognizer makes what hears words.
-func (p *plugs) recognizer(prefix string, a *config.Assistant) (*pocketsphinx.Recognizer, error) {
-	switch a.STT.Provider {
-	case "pocketsphinx":
-		c := a.RecognizerConfig()
-		if r, ok := p.recognizers[c]; ok {
-			return r, nil
-		}
-		r, err := pocketsphinx.New(c)
-		if err != nil {
-			return nil, p.cfg.Complain(prefix+"stt", err)
-		}
-		if c.Dictation {
-			p.notes = append(p.notes, "pocketsphinx takes dictation: a third of the words will be wrong and each call takes 250 MB; good for trying things out, not for callers")
-		}
-		p.recognizers[c] = r
-		return r, nil
-	}
-	return nil, p.cfg.Complain(prefix+"stt", fmt.Errorf("provider: no recogniser %q", a.STT.Provider))
-}
-
-// speaker makes what speaks words.
-func (p *plugs) speaker(prefix string, cfg config.TTS) (tts.Voice, error) {
-	switch cfg.Provider {
-	case "flite":
-		if voice, ok := p.voices[cfg.Config]; ok {
-			return voice, nil
-		}
-		voice, err := flite.New(cfg.Config)
-		if err != nil {
-			return nil, p.cfg.Complain(prefix+"tts", err)
-		}
-		p.voices[cfg.Config] = voice
-		return voice, nil
-	}
-	return nil, p.cfg.Complain(prefix+"tts", fmt.Errorf("provider: no voice %q", cfg.Provider))
 }
 
 // soundFile begins a file of a recording.
