@@ -157,16 +157,16 @@ func (c Config) validateNumbers(bad func(string, ...any)) {
 		key             string
 		value, low, top time.Duration
 	}{
-		{"pre_roll_ms", c.PreRoll, 0, 2 * time.Second},
-		{"max_utterance_ms", c.MaxUtterance, time.Second, 2 * time.Minute},
-		{"timeout_ms", c.Timeout, 100 * time.Millisecond, time.Minute},
+		{"pre_roll", c.PreRoll, 0, 2 * time.Second},
+		{"max_utterance", c.MaxUtterance, time.Second, 2 * time.Minute},
+		{"timeout", c.Timeout, 100 * time.Millisecond, time.Minute},
 	} {
 		if d.value < d.low || d.value > d.top {
-			bad("%s: %d, must be between %d and %d", d.key, d.value.Milliseconds(), d.low.Milliseconds(), d.top.Milliseconds())
+			bad("%s: %v, must be between %v and %v", d.key, d.value, d.low, d.top)
 		}
 	}
 	if c.Interims != 0 && (c.Interims < 100*time.Millisecond || c.Interims > 10*time.Second) {
-		bad("interims_ms: %d, must be between 100 and 10000, or 0", c.Interims.Milliseconds())
+		bad("interims: %v, must be between 100ms and 10s, or 0", c.Interims)
 	}
 	if c.Failures < 1 || c.Failures > 100 {
 		bad("failures: %d, must be between 1 and 100", c.Failures)
