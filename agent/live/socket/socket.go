@@ -160,18 +160,36 @@ func (s *Socket) Buffer() []byte {
 // message is sent later, or the connection ends. It owns message from now on. The
 // error is that of Err.
 func (s *Socket) Post(message []byte) error {
-	return s.post(posted{websocket.MessageText, message})
+	return s.post(posted{kind: websocket.MessageText, data: message})
 }
 
 // PostBinary is Post of a binary message, such as audio.
 func (s *Socket) PostBinary(message []byte) error {
-	return s.post(posted{websocket.MessageBinary, message})
+	return s.post(posted{kind: websocket.MessageBinary, data: message})
+}
+
+// Send is Post that waits until the message has left, for ctx at most: for the last
+// one before Close, which sends nothing that waits.
+func (s *Socket) Send(ctx context.Context, message []byte) error {
+	left := make(chan struct{})
+	if err := s.post(posted{websocket.MessageText, message, left}); err != nil {
+		return err
+	}
+	select {
+	case <-left:
+		return nil
+	case <-s.closed:
+		return s.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("%s: sending: %w", s.cfg.Name, context.Cause(ctx))
+	}
 }
 
 // posted is a message with its kind (RFC 6455, section 5.6).
 type posted struct {
 	kind websocket.MessageType
 	data []byte
+	left chan struct{} // closed once it was sent; may be nil
 }
 
 // Queued is how many bytes wait to be sent, of messages that did not begin to leave.
@@ -273,6 +291,9 @@ func (s *Socket) write() {
 				s.mu.Unlock()
 				_ = s.conn.CloseNow()
 				return
+			}
+			if message.left != nil {
+				close(message.left)
 			}
 			s.reuse(message.data)
 		}

@@ -96,6 +96,46 @@ func TestBinaryMessages(t *testing.T) {
 	})
 }
 
+// The last message before Close leaves, unless the peer takes nothing.
+func TestSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := dial(t, func(p *sockettest.Peer) {
+			p.Accept()
+			p.Expect(`{"n":1}`, `{"n":2}`)
+			p.ExpectClose()
+		})
+		if err := s.Post([]byte(`{"n":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), []byte(`{"n":2}`)); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Send(t.Context(), []byte(`{}`)); err != io.EOF {
+			t.Error("after Close:", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := dial(t, func(p *sockettest.Peer) {
+			p.Accept()
+			p.Stay()
+		})
+		_ = s.Post(make([]byte, 100_000))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.Send(ctx, []byte(`{}`)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Error(err, time.Since(began))
+		}
+		time.AfterFunc(time.Second, func() { s.Fail(io.ErrClosedPipe) })
+		if err := s.Send(t.Context(), []byte(`{}`)); err != io.ErrClosedPipe {
+			t.Error(err)
+		}
+	})
+}
+
 func TestEndedByTheService(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*sockettest.Peer)
