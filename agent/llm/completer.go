@@ -15,7 +15,8 @@ type Completer interface {
 	// which may block. It returns when the answer is complete. An error of out ends
 	// the run and is returned. ctx ends it at once, with its cause; the service sees
 	// the connection or stream close. How long a service may be silent is for whoever
-	// owns ctx to say: out is called for each sign of life with words or thoughts in it.
+	// owns ctx to say: out is called for each sign of life, with an empty Delta for one
+	// without words and thoughts, such as a piece of a tool call.
 	//
 	// A request that did not reach the service, or that it had no room for, is sent once
 	// more by the Completer itself, after what the service asks for when that is short.
@@ -48,7 +49,7 @@ type ToolDefinition struct {
 // as a JSON string, which the schema of no tool takes; empty Arguments are "{}".
 type ToolCall = chat.ToolCall
 
-// Delta is a piece of an answer.
+// Delta is a piece of an answer; an empty one says that the model is at work.
 type Delta struct {
 	// Text is words to speak, of any length; a rune is never split.
 	Text string

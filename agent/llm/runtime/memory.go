@@ -168,7 +168,7 @@ const (
 	keptPrompt    = "Summarise a telephone conversation between a caller and you, the agent, for the next time the same person calls: who it is, what was wanted, what came of it, what is open, in at most 50 words. Leave out secrets such as passwords and card numbers." + summaryRule
 )
 
-// summarise has a model summarise messages.
+// summarise has a model summarise messages; "" when it finds nothing to say.
 func summarise(ctx context.Context, completer llm.Completer, prompt string, messages []chat.Message, limit int) (string, error) {
 	done, err := completer.Complete(ctx, llm.Request{
 		Messages: []chat.Message{
@@ -177,7 +177,7 @@ func summarise(ctx context.Context, completer llm.Completer, prompt string, mess
 		},
 		MaxTokens: 400,
 	}, func(llm.Delta) error { return nil })
-	if err != nil {
+	if err != nil && !errors.Is(err, llm.ErrEmpty) {
 		return "", err
 	}
 	return tool.CleanText(done.Text, limit), nil

@@ -196,6 +196,13 @@ func TestModelsThatGiveNothing(t *testing.T) {
 		}
 		return says("Yes.")(ctx, r, out)
 	}
+	writes := func(ctx context.Context, r llm.Request, out func(llm.Delta) error) (llm.Completion, error) {
+		for range 5 {
+			_ = out(llm.Delta{}) // a piece of a tool call
+			time.Sleep(3 * time.Second)
+		}
+		return calls("", "look_up")(ctx, r, out)
+	}
 	for name, c := range map[string]struct {
 		script []run
 		words  string
@@ -216,6 +223,8 @@ func TestModelsThatGiveNothing(t *testing.T) {
 		"fails half way":       {[]run{half(fails(boom))}, "Half ", boom, 1, 0},
 		"hangs half way":       {[]run{half(hangs)}, "Half ", errSilent, 1, 8 * time.Second},
 		"reasons for long":     {[]run{thinks}, "Yes.", nil, 1, 15 * time.Second},
+		"a long tool call":     {[]run{writes, says("Yes.")}, "Yes.", nil, 2, 15 * time.Second},
+		"no word after a tool": {[]run{calls("One moment.", "look_up"), nothing}, "One moment.", nil, 2, 0},
 		"panics":               {[]run{func(context.Context, llm.Request, func(llm.Delta) error) (llm.Completion, error) { panic("x") }}, "", nil, 1, 0},
 		"its service refused to": {[]run{nothing, func(context.Context, llm.Request, func(llm.Delta) error) (llm.Completion, error) {
 			return llm.Completion{Finish: llm.FinishFiltered}, nil

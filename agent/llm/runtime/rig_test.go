@@ -111,8 +111,9 @@ func hangs(ctx context.Context, _ llm.Request, _ func(llm.Delta) error) (llm.Com
 	return llm.Completion{}, context.Cause(ctx)
 }
 
+// nothing is an answer without a word, as Completers tell of it.
 func nothing(context.Context, llm.Request, func(llm.Delta) error) (llm.Completion, error) {
-	return llm.Completion{Finish: llm.FinishStop, PromptTokens: 12}, nil
+	return llm.Completion{Finish: llm.FinishStop, PromptTokens: 12}, fmt.Errorf("fake: %w (stop)", llm.ErrEmpty)
 }
 
 func fails(err error) run {

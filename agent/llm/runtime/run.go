@@ -22,21 +22,25 @@ var (
 )
 
 // answer runs the model over r; once more when it gives nothing, and no word in time.
-// A service that is busy was asked again by the Completer.
+// A service that is busy was asked again by the Completer. Completers tell of an empty
+// answer as llm.ErrEmpty: whether that is a failure is known here.
 func (c *core) answer(ctx context.Context, x *exchange, r llm.Request) (llm.Completion, error) {
 	for {
 		done, gave, err := c.run(ctx, x, r)
-		empty := err == nil && !gave && len(done.ToolCalls) == 0
+		empty := !gave && len(done.ToolCalls) == 0 && (err == nil || errors.Is(err, llm.ErrEmpty))
 		again := !gave && !x.retried && (empty && !x.mayBeSilent() || errors.Is(err, errNoWord))
 		if again && ctx.Err() == nil {
 			x.retried = true
 			continue
 		}
-		if empty && !x.mayBeSilent() {
-			err = llm.ErrEmpty
-			if done.Finish == llm.FinishFiltered {
-				err = fmt.Errorf("%w: its service refused to", err)
-			}
+		switch {
+		case !empty:
+		case x.mayBeSilent():
+			err = nil
+		case done.Finish == llm.FinishFiltered:
+			err = fmt.Errorf("%w: its service refused to", firstOf(err, llm.ErrEmpty))
+		default:
+			err = firstOf(err, llm.ErrEmpty)
 		}
 		return done, err
 	}

@@ -171,6 +171,10 @@ func (a *Answer) Call(p CallPart) error {
 		c.name += p.Name
 	}
 	c.arguments.WriteString(llm.ValidText(p.Arguments))
+	// A sign of life: arguments can take longer than a model may be silent.
+	if err := a.out(llm.Delta{}); err != nil {
+		return &OutError{err}
+	}
 	return nil
 }
 

@@ -37,6 +37,26 @@ func calls(t *testing.T, parts ...CallPart) string {
 	return strings.Join(got, "|")
 }
 
+// Arguments take a model longer than it may be silent: each piece is a sign of life, and
+// who does not want any more is not given more.
+func TestPiecesOfToolCallsAreSignsOfLife(t *testing.T) {
+	signs, enough := 0, errors.New("enough")
+	a := New(func(d llm.Delta) error {
+		if d != (llm.Delta{}) {
+			t.Errorf("%+v", d)
+		}
+		if signs++; signs == 3 {
+			return enough
+		}
+		return nil
+	})
+	for i, want := range []error{nil, nil, enough} {
+		if err := a.Call(CallPart{ID: "a", Name: "f", Arguments: `{`}); !errors.Is(err, want) {
+			t.Errorf("piece %d: %v", i, err)
+		}
+	}
+}
+
 func TestToolCallsInPieces(t *testing.T) {
 	tests := []struct {
 		name  string
