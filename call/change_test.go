@@ -120,7 +120,7 @@ func TestStopAmidAChangeOfCodec(t *testing.T) {
 			t.Fatal("speech after Stop")
 		}
 	}
-	if heard != 80*time.Millisecond || m.Played() != heard {
-		t.Errorf("heard %v, then %v; want 80 ms", heard, m.Played())
+	if want := 80*time.Millisecond - m.say.rate.Delay(); heard != want || m.Played() != heard {
+		t.Errorf("heard %v, then %v; want %v", heard, m.Played(), want)
 	}
 }

@@ -67,6 +67,7 @@ type producer struct {
 	out        uint64 // samples put into packets since base, at the codec's rate
 	line       *line
 	rate       *resample.Resampler
+	held       uint64  // samples at sayRate by which rate delays
 	pcm        []int16 // at the codec's rate, less than a packet between calls
 	coded      []byte  // less than a packet of what SayPayload took; then pcm is empty
 	meter      meter   // of that
@@ -122,6 +123,7 @@ func (m *Mouth) use(l *line) error {
 		m.Flush() // what was said at the old rate ends there
 	}
 	p.line, p.rate, p.pcm = l, r, p.pcm[:0]
+	p.held = uint64((int64(r.Delay())*int64(m.sayRate) + int64(time.Second) - 1) / int64(time.Second))
 	return nil
 }
 
@@ -248,9 +250,11 @@ func (m *Mouth) wait(ctx context.Context, n int) error {
 }
 
 // end is the timeline position after the packets made so far: what was said, or
-// less while the resampler and the packet hold some of it back.
+// less while the resampler and the packet hold some of it back. A sound that has not
+// left whole does not count.
 func (m *Mouth) end() uint32 {
 	made := m.say.out * uint64(m.sayRate) / uint64(m.say.line.codec.SampleRate)
+	made -= min(made, m.say.held)
 	return uint32(m.say.base + min(m.say.in, made))
 }
 

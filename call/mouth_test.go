@@ -116,8 +116,8 @@ func TestMouthStopCutsAtThePacketAndTheTimelineGoesOnThere(t *testing.T) {
 		m.next(l, 0)
 	}
 	heard := m.Stop()
-	if heard != 100*time.Millisecond {
-		t.Errorf("heard %v, want the 100 ms of five packets", heard)
+	if want := 100*time.Millisecond - m.say.rate.Delay(); heard != want {
+		t.Errorf("heard %v, want %v: five packets, less what the resampler holds back", heard, want)
 	}
 	if got := m.next(l, 0); !silent(l, got) {
 		t.Error("speech after Stop")
@@ -130,6 +130,45 @@ func TestMouthStopCutsAtThePacketAndTheTimelineGoesOnThere(t *testing.T) {
 	}
 	if got := m.Played(); got != heard+100*time.Millisecond {
 		t.Errorf("played %v after 100 ms more, want %v", got, heard+100*time.Millisecond)
+	}
+}
+
+// TestMouthCountsNoSoundThatHasNotLeft: the position is never ahead of the sound on the
+// wire, whatever the resampler holds back, and is all of it in the end (BR-122).
+func TestMouthCountsNoSoundThatHasNotLeft(t *testing.T) {
+	for _, rate := range []int{8000, 16000, 22050, 24000, 48000} {
+		m, _ := mouthAt(t, rate)
+		l := m.line.Load()
+		dec, err := l.codec.NewDecoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const loud = 250 * time.Millisecond
+		if err := m.Say(t.Context(), append(constant(media.Samples(loud, rate), 8000), make([]int16, rate/10)...)); err != nil {
+			t.Fatal(err)
+		}
+		sounded := 0 // samples at 8 kHz that are loud
+		for m.Played() < loud {
+			payload := m.next(l, 0)
+			if silent(l, payload) {
+				t.Fatalf("rate %d: silence at %v", rate, m.Played())
+			}
+			pcm, err := dec.Decode(nil, payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range pcm {
+				if v > 4000 { // half: the middle of the edge
+					sounded++
+				}
+			}
+			if whole := media.Duration(sounded, 8000); m.Played() < loud && whole+time.Millisecond < m.Played() {
+				t.Fatalf("rate %d: played %v, of which %v are on the wire", rate, m.Played(), whole)
+			}
+		}
+		if whole := media.Duration(sounded, 8000); whole < loud-time.Millisecond/2 {
+			t.Errorf("rate %d: played %v, and the loud %v of it are %v on the wire", rate, m.Played(), loud, whole)
+		}
 	}
 }
 

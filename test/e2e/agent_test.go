@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/agent"
 	"parley/agent/cascade"
 	"parley/agent/llm/httpagent"
 	"parley/agent/stt/stttest"
@@ -155,6 +156,12 @@ func slow(text string, d time.Duration) *stttest.Fake {
 // plug puts the conversation into the gateway under a name.
 func (p *parts) plug(t *testing.T, g *gateway, name string) {
 	t.Helper()
+	p.plugWith(t, g, name, func(o agent.Opener) agent.Opener { return o })
+}
+
+// plugWith is plug with something around the agent.
+func (p *parts) plugWith(t *testing.T, g *gateway, name string, around func(agent.Opener) agent.Opener) {
+	t.Helper()
 	var err error
 	if p.provider, err = httpagent.New(p.model); err != nil {
 		t.Fatal(err)
@@ -165,8 +172,11 @@ func (p *parts) plug(t *testing.T, g *gateway, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.serve(name, opener)
+	g.serve(name, around(opener))
 }
+
+// utterance is something that the recogniser hears.
+func utterance(text string) stttest.Utterance { return stttest.Utterance{Text: text, Confidence: 0.9} }
 
 // numbered is a text of sentences with so many words each, all words different.
 func numbered(name string, lengths ...int) string {
