@@ -279,5 +279,5 @@ var (
 // openLink makes the context of a new connection; mu is held.
 func (r *run) openLink() {
 	r.link, r.cut = context.WithCancelCause(r.ctx)
-	r.broken = false
+	r.broken, r.linked = false, time.Now()
 }

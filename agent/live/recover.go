@@ -14,6 +14,13 @@ const (
 	renewLook = 200 * time.Millisecond
 	// renewMargin is how long before the service ends the connection it is given up.
 	renewMargin = time.Second
+	// steady is how long a connection has to last to count as one. Of those that do not,
+	// so many in a row are borne: a service that takes sessions and drops them would be
+	// asked without end.
+	steady   = 5 * time.Second
+	maxBrief = 5
+	// longestPause is the longest between two tries to connect.
+	longestPause = 5 * time.Second
 )
 
 // connected opens the link and says that the model can be talked to.
@@ -120,6 +127,14 @@ func (s *Session) recover(r *run, err error) bool {
 		s.mu.Unlock()
 		return false
 	}
+	if time.Since(r.linked) >= steady {
+		r.brief = 0
+	}
+	if r.brief++; r.brief > maxBrief {
+		s.mu.Unlock()
+		s.fails(r, fmt.Errorf("live: %s: %w: %d connections in a row did not last", s.provider.Name(), ErrLost, r.brief))
+		return false
+	}
 	s.replyOver(r)
 	s.change(StateRecovering)
 	r.broken = true
@@ -147,13 +162,13 @@ func (s *Session) reconnect(r *run, tries int) error {
 	pause := r.cfg.Recovery.Pause
 	var err error
 	for try := range tries {
-		if try > 0 {
+		if try > 0 || r.brief > 1 { // the first that is lost is made anew at once
 			select {
-			case <-time.After(pause):
+			case <-time.After(min(pause<<max(r.brief-2, 0), longestPause)):
 			case <-ctx.Done():
 				return errors.Join(err, context.Cause(ctx))
 			}
-			pause = min(2*pause, 5*time.Second)
+			pause = min(2*pause, longestPause)
 		}
 		if closing := s.closeProvider(time.Second); closing != nil {
 			s.Report(closing)

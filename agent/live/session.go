@@ -61,12 +61,14 @@ type run struct {
 	received chan struct{} // closed when nobody receives any more
 	done     chan struct{} // closed when all is over
 	receives bool
+	brief    int // connections in a row that did not last; of the goroutine that receives
 
 	// Guarded by Session.mu.
 	ended    bool
-	broken   bool // the connection is known to be lost, or given up
-	flushing bool // somebody sends what is pending
-	owes     bool // the model was given something to answer meanwhile
+	broken   bool      // the connection is known to be lost, or given up
+	linked   time.Time // when the connection was made
+	flushing bool      // somebody sends what is pending
+	owes     bool      // the model was given something to answer meanwhile
 	pending  []outgoing
 	waiting  time.Duration // of audio among them
 

@@ -190,6 +190,63 @@ func TestMessageIsBounded(t *testing.T) {
 	})
 }
 
+// A service that takes sessions and drops them, or sends them away, is not asked without
+// end: ever more slowly, and then no more.
+func TestConnectionsThatDoNotLast(t *testing.T) {
+	for name, end := range map[string]func() (live.Message, error){
+		"dropped":   func() (live.Message, error) { return live.Message{}, live.ErrLost },
+		"sent away": func() (live.Message, error) { return live.Message{GoAway: &live.GoAway{}}, nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &log{}
+			p := &fickle{Bare: livetest.NewScript().Bare(), end: end}
+			s := live.NewSession(p, live.Callbacks{
+				OnError: func(err error) { l.add("error %v", err) }, OnSessionEnd: func() { l.add("end") },
+			}, live.Options{})
+			began := time.Now()
+			if err := s.Start(t.Context(), live.LiveConfig{}, live.IdleConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Stop()
+			time.Sleep(time.Minute)
+			if got := l.all(); len(got) == 0 || !strings.Contains(got[0], "did not last") || got[len(got)-1] != "end" {
+				t.Errorf("%s: called %q", name, got)
+			}
+			if p.made > 7 || p.last.Sub(began) < 2*time.Second {
+				t.Errorf("%s: %d connections in %v", name, p.made, p.last.Sub(began))
+			}
+		})
+	}
+}
+
+// fickle is a provider whose connections do not last.
+type fickle struct {
+	*livetest.Bare
+	end  func() (live.Message, error)
+	made int
+	last time.Time
+	told bool
+}
+
+func (f *fickle) Connect(context.Context, live.LiveConfig) error {
+	if f.made++; f.made > 1000 {
+		return live.ErrRejected // so that the test ends
+	}
+	f.last, f.told = time.Now(), false
+	return nil
+}
+
+func (f *fickle) Receive(ctx context.Context) (live.Message, error) {
+	if f.told {
+		<-ctx.Done()
+		return live.Message{}, context.Cause(ctx)
+	}
+	f.told = true
+	return f.end()
+}
+
+func (f *fickle) Close(context.Context) error { return nil }
+
 // A provider that panics ends the session as one that fails, and nothing else.
 func TestProviderPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
