@@ -9,7 +9,9 @@ import (
 	"parley/agent/llm/httpagent"
 	"parley/agent/stream"
 	sttfailover "parley/agent/stt/failover"
+	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
+	"parley/agent/tts/cartesia"
 	ttsdeepgram "parley/agent/tts/deepgram"
 	ttsfailover "parley/agent/tts/failover"
 	"parley/agent/tts/flite"
@@ -41,9 +43,11 @@ type Assistant struct {
 
 	STTFailover   STTFailover   `key:"stt.failover"`
 	TTSFailover   TTSFailover   `key:"tts.failover"`
+	STTOpenAI     STTOpenAI     `key:"stt.openai"`
 	TTSOpenAI     TTSOpenAI     `key:"tts.openai"`
 	TTSDeepgram   TTSDeepgram   `key:"tts.deepgram"`
 	TTSElevenLabs TTSElevenLabs `key:"tts.elevenlabs"`
+	TTSCartesia   TTSCartesia   `key:"tts.cartesia"`
 }
 
 // defaultAssistant is the receptionist that is built in.
@@ -68,9 +72,11 @@ func defaultAssistant() Assistant {
 
 		STTFailover:   STTFailover{Config: sttfailover.DefaultConfig()},
 		TTSFailover:   TTSFailover{Config: ttsfailover.DefaultConfig()},
+		STTOpenAI:     STTOpenAI{Temperature: unset, Config: sttopenai.DefaultConfig()},
 		TTSOpenAI:     TTSOpenAI{Config: ttsopenai.DefaultConfig()},
 		TTSDeepgram:   TTSDeepgram{Config: ttsdeepgram.DefaultConfig()},
 		TTSElevenLabs: defaultElevenLabs(),
+		TTSCartesia:   TTSCartesia{Config: cartesia.DefaultConfig()},
 	}
 	a.Agent = Agent{
 		TimeoutMS:           60000,

@@ -148,9 +148,9 @@ var (
 	// Detectors: auto is silero where its weights are found, else energy.
 	Detectors = []string{"auto", "energy", "silero"}
 	// Recognizers may stand in stt.provider.
-	Recognizers = []string{"pocketsphinx"}
+	Recognizers = []string{"pocketsphinx", "openai"}
 	// Voices may stand in tts.provider.
-	Voices = []string{"flite", "openai", "deepgram", "elevenlabs"}
+	Voices = []string{"flite", "openai", "deepgram", "elevenlabs", "cartesia"}
 	// Models: script answers by a file, agent asks your HTTP service, openai and ollama
 	// run the built-in agent over a model, openai-realtime and gemini-live are models
 	// that hear and speak themselves, stream gives the sound to your agent, echo says back what it hears.

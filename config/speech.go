@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	sttfailover "parley/agent/stt/failover"
+	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
+	"parley/agent/tts/cartesia"
 	ttsdeepgram "parley/agent/tts/deepgram"
 	"parley/agent/tts/elevenlabs"
 	ttsfailover "parley/agent/tts/failover"
@@ -40,6 +42,20 @@ type STTFailover struct {
 // TTSFailover is how a voice takes over from another.
 type TTSFailover struct {
 	ttsfailover.Config `json:"-"` // it holds a function
+}
+
+// STTOpenAI is the recogniser of stt.provider "openai": any service that speaks OpenAI's
+// /audio/transcriptions.
+type STTOpenAI struct {
+	// APIKey goes into the Authorization header. Empty: none is sent.
+	APIKey Secret
+	// APIKeyFile names a file that holds it.
+	APIKeyFile string
+	// Headers go with each request besides.
+	Headers map[string]Secret
+	// Temperature is between 0 and 1; -1: the service's own.
+	Temperature      float64
+	sttopenai.Config `hide:"api_key,header,temperature"`
 }
 
 // TTSOpenAI is the voice of tts.provider "openai": any service that speaks OpenAI's
@@ -80,6 +96,15 @@ type TTSElevenLabs struct {
 	elevenlabs.Config `hide:"api_key,settings"`
 }
 
+// TTSCartesia is the voice of tts.provider "cartesia".
+type TTSCartesia struct {
+	// APIKey goes into the X-API-Key header. Empty: none is sent.
+	APIKey Secret
+	// APIKeyFile names a file that holds it.
+	APIKeyFile      string
+	cartesia.Config `hide:"api_key"`
+}
+
 // defaultElevenLabs has a voice's own settings.
 func defaultElevenLabs() TTSElevenLabs {
 	return TTSElevenLabs{Stability: unset, SimilarityBoost: unset, Style: unset, Config: elevenlabs.DefaultConfig()}
@@ -96,6 +121,13 @@ func (t TTS) All() []string { return append([]string{t.Provider}, t.Fallback...)
 func (a *Assistant) RecognizerConfig() pocketsphinx.Config {
 	out := a.STT.Config
 	out.Dictation = out.Dictation || a.LLM.Provider == "agent" || a.thinks()
+	return out
+}
+
+// STTOpenAIConfig is the configuration of the recogniser of "openai".
+func (a *Assistant) STTOpenAIConfig() sttopenai.Config {
+	out := a.STTOpenAI.Config
+	out.APIKey, out.Header, out.Temperature = a.STTOpenAI.APIKey.Reveal(), revealed(a.STTOpenAI.Headers), optional(a.STTOpenAI.Temperature)
 	return out
 }
 
@@ -127,6 +159,13 @@ func (a *Assistant) TTSElevenLabsConfig() elevenlabs.Config {
 	return out
 }
 
+// TTSCartesiaConfig is the configuration of the voice of "cartesia".
+func (a *Assistant) TTSCartesiaConfig() cartesia.Config {
+	out := a.TTSCartesia.Config
+	out.APIKey = a.TTSCartesia.APIKey.Reveal()
+	return out
+}
+
 // validateSpeech asks the rooms about the recognisers and voices of an agent. Of services
 // only those that it has are asked.
 func (l *loader) validateSpeech(prefix string, a *Assistant) {
@@ -139,8 +178,22 @@ func (l *loader) validateSpeech(prefix string, a *Assistant) {
 	if a.LLM.Provider == "stream" || a.LLM.Provider == "echo" {
 		return // they need neither
 	}
+	for _, name := range a.STT.All() {
+		if !a.hearsItself() {
+			l.validateRecognizer(prefix+"stt."+name, name, a)
+		}
+	}
 	for _, name := range a.TTS.All() {
 		l.validateVoice(prefix+"tts."+name, name, a)
+	}
+}
+
+// validateRecognizer asks the room of a service's recogniser.
+func (l *loader) validateRecognizer(section, name string, a *Assistant) {
+	switch name {
+	case "openai":
+		o := a.STTOpenAI
+		l.room(section, errors.Join(a.STTOpenAIConfig().Validate(), l.keyed(section, o.BaseURL, "api.openai.com", o.APIKey, o.Headers)))
 	}
 }
 
@@ -155,6 +208,9 @@ func (l *loader) validateVoice(section, name string, a *Assistant) {
 		d := a.TTSDeepgram
 		l.room(section, errors.Join(a.TTSDeepgramConfig().Validate(),
 			l.keyed(section, d.BaseURL, "api.deepgram.com", d.APIKey, nil)))
+	case "cartesia":
+		c := a.TTSCartesia
+		l.room(section, errors.Join(a.TTSCartesiaConfig().Validate(), l.keyed(section, c.BaseURL, "api.cartesia.ai", c.APIKey, nil)))
 	case "elevenlabs":
 		e := a.TTSElevenLabs
 		if e.SpeakerBoost != "" {

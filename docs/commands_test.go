@@ -159,6 +159,7 @@ func served(t *testing.T) []string {
 			return api.Signalling{Requests: map[string]uint64{"INVITE": 1}, Responses: map[int]uint64{200: 1}}
 		},
 		Sessions:   func() api.Sessions { return api.Sessions{} },
+		Switches:   func() map[api.Switch]uint64 { return map[api.Switch]uint64{{Part: "tts"}: 1} },
 		Trunks:     func() []api.Trunk { return []api.Trunk{{Name: "carrier"}} },
 		TrunkLoads: func() []call.TrunkLoad { return []call.TrunkLoad{{Name: "carrier", Limit: 1}} },
 		Sound: func() call.SoundStats {

@@ -11,8 +11,10 @@ import (
 
 	"parley/agent/stt"
 	sttfailover "parley/agent/stt/failover"
+	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
 	"parley/agent/tts"
+	"parley/agent/tts/cartesia"
 	ttsdeepgram "parley/agent/tts/deepgram"
 	"parley/agent/tts/elevenlabs"
 	ttsfailover "parley/agent/tts/failover"
@@ -81,6 +83,8 @@ func (p *plugs) oneRecognizer(prefix, name string, a *config.Assistant) (stt.Rec
 			}
 			return r, nil
 		})
+	case "openai":
+		return hearing(p, prefix+"stt.openai", a.STTOpenAIConfig(), sttopenai.New)
 	}
 	return nil, p.cfg.Complain(prefix+"stt", fmt.Errorf("provider: no recogniser %q", name))
 }
@@ -120,8 +124,22 @@ func (p *plugs) oneVoice(prefix, name string, a *config.Assistant) (tts.Voice, e
 		return speaking(p, prefix+"tts.deepgram", a.TTSDeepgramConfig(), ttsdeepgram.New)
 	case "elevenlabs":
 		return speaking(p, prefix+"tts.elevenlabs", a.TTSElevenLabsConfig(), elevenlabs.New)
+	case "cartesia":
+		return speaking(p, prefix+"tts.cartesia", a.TTSCartesiaConfig(), cartesia.New)
 	}
 	return nil, p.cfg.Complain(prefix+"tts", fmt.Errorf("provider: no voice %q", name))
+}
+
+// hearing is the recogniser of these settings.
+func hearing[C any, R stt.Recognizer](p *plugs, section string, settings C, make func(C) (R, error)) (stt.Recognizer, error) {
+	return shared(&p.recognizers, settings, func() (stt.Recognizer, error) {
+		r, err := make(settings)
+		if err != nil {
+			return nil, p.cfg.Complain(section, err)
+		}
+		p.closeLater(r)
+		return r, nil
+	})
 }
 
 // speaking is the voice of these settings.
