@@ -325,7 +325,9 @@ func (t *talk) failed(f failure) error {
 		return err
 	}
 	m := live.Message{Warning: err}
-	if t.asked != nil && f.EventID == t.asked.id {
+	// Some services do not say which message they are about. If a reply comes all the
+	// same, it is taken as one of their own; to wait for one that does not is worse.
+	if t.asked != nil && (f.EventID == t.asked.id || f.EventID == "") {
 		t.asked = nil
 		m.TurnDone = true // there will be no reply
 	}
