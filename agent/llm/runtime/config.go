@@ -74,6 +74,14 @@ type MemoryConfig struct {
 	// is one more request after the call is over. SummaryTime bounds it.
 	KeepSummary bool
 	SummaryTime time.Duration
+	// VerifiedOnly leaves callers without a memory whose identity was not proved: a number
+	// can be forged. They are told nothing, and nothing is kept of what they say.
+	VerifiedOnly bool
+}
+
+// of says whether the conversation's caller has a memory.
+func (c MemoryConfig) of(conversation llm.Conversation) bool {
+	return conversation.ResourceID != "" && (conversation.Verified || !c.VerifiedOnly)
 }
 
 // SummaryConfig is when the beginning of a long conversation becomes a summary.

@@ -219,7 +219,7 @@ func transcript(messages []chat.Message) string {
 // keep and somebody to keep it for.
 func (m *model) keep(ctx context.Context) error {
 	m.turns.Lock()
-	worth := m.p.cfg.Memory.KeepSummary && m.c.ResourceID != "" && m.spoken >= 2 && !m.forgotten
+	worth := m.p.cfg.Memory.KeepSummary && m.p.cfg.Memory.of(m.c) && m.spoken >= 2 && !m.forgotten
 	m.turns.Unlock()
 	if !worth {
 		return nil

@@ -44,6 +44,17 @@ func TestWhatIsKnownIsToldAsData(t *testing.T) {
 		t.Errorf("%d bytes", len(s))
 	}
 	cfg := rigConfig()
+	cfg.Memory.VerifiedOnly = true
+	for _, verified := range []bool{false, true} {
+		r = openRig(t, cfg, Parts{}, llm.Conversation{ResourceID: "+15550100", Memory: mem, Verified: verified})
+		r.say("hello")
+		a := r.fake.asked(0)
+		remembers := slices.ContainsFunc(a.Tools, func(t llm.ToolDeclaration) bool { return t.Name == "remember" })
+		if told := strings.Contains(system(a), "Wanted a table."); told != verified || remembers != verified {
+			t.Errorf("verified %v: told %v, remembers %v", verified, told, remembers)
+		}
+	}
+	cfg = rigConfig()
 	cfg.Memory.Tell = false
 	r = openRig(t, cfg, Parts{}, llm.Conversation{Memory: mem})
 	r.say("hello")
@@ -343,4 +354,23 @@ func TestRetrieval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The same words again are searched for again, when the first search came to nothing.
+func TestSearchAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{err: errors.New("boom")}
+		r := newRig(t, rigConfig(), Parts{Retriever: s})
+		r.say("when do you open")
+		s.err, s.takes = nil, time.Minute
+		r.say("when do you open")
+		s.found, s.takes = []string{"Open from 9 to 5."}, 0
+		r.say("when do you open")
+		if n := notes(r.fake.asked(-1)); len(s.searched) != 3 || !strings.Contains(n, "Open from 9 to 5.") {
+			t.Errorf("searched for %q, told %q", s.searched, n)
+		}
+		if r.say("when do you open"); len(s.searched) != 3 {
+			t.Errorf("searched for %q though it is known", s.searched)
+		}
+	})
 }

@@ -147,7 +147,11 @@ func (m *model) listen(t llm.Turn, text string) {
 		m.spoken++
 	}
 	if !t.Digits {
-		m.p.parts.Gate.Caller(m.c.SessionID, text)
+		answer := text
+		if low {
+			answer = "" // words that nobody is sure of are no answer, and above all no yes
+		}
+		m.p.parts.Gate.Caller(m.c.SessionID, answer)
 		if m.prompt.trigger(text) {
 			m.pair.Context().SetSystem(m.prompt.text())
 		}

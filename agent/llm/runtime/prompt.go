@@ -37,7 +37,7 @@ func newPrompt(p *provider, c llm.Conversation) *prompt {
 	if p.cfg.TellTime {
 		pr.about = append(pr.about, "The call began on "+started(p.now())+".")
 	}
-	if p.cfg.Memory.Tell {
+	if p.cfg.Memory.Tell && (c.Verified || !p.cfg.Memory.VerifiedOnly) {
 		pr.about = append(pr.about, knownData(c.Memory))
 	}
 	return pr

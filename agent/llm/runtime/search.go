@@ -37,16 +37,26 @@ type lookup struct {
 	err    error
 }
 
+// failed says whether it has ended without a result: the same words are searched for anew.
+func (l *lookup) failed() bool {
+	select {
+	case <-l.done:
+		return l.err != nil
+	default:
+		return false
+	}
+}
+
 func newSearch(life context.Context, cfg RetrievalConfig, r Retriever, told func([]string, error)) *search {
 	return &search{cfg: cfg, r: r, told: told, life: life}
 }
 
-// begin searches for query, unless that is under way. Too few words are not searched
-// for: "yes" finds something everywhere.
+// begin searches for query, unless that is under way or has been done. Too few words are
+// not searched for: "yes" finds something everywhere.
 func (s *search) begin(query string) *lookup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now != nil && s.now.query == query {
+	if s.now != nil && s.now.query == query && !s.now.failed() {
 		return s.now
 	}
 	if s.now != nil {
@@ -86,11 +96,11 @@ func (s *search) wait(ctx context.Context, query string) []string {
 	select {
 	case <-l.done:
 	case <-limit.C:
-		l.cancel()
+		s.giveUp(l)
 		s.told(nil, errNoPassages)
 		return nil
 	case <-ctx.Done():
-		l.cancel()
+		s.giveUp(l)
 		return nil
 	}
 	var passages []string
@@ -101,6 +111,16 @@ func (s *search) wait(ctx context.Context, query string) []string {
 	}
 	s.told(passages, l.err)
 	return passages
+}
+
+// giveUp ends l, which is not what the next turn with the same words waits for.
+func (s *search) giveUp(l *lookup) {
+	l.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == l {
+		s.now = nil
+	}
 }
 
 // close ends the search under way and waits for it, or for ctx.

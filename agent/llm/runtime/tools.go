@@ -43,7 +43,7 @@ func newCallTools(m *model) (hands, error) {
 		}
 		own = append(own, calls...)
 	}
-	if m.p.cfg.Memory.Tools && m.c.ResourceID != "" {
+	if m.p.cfg.Memory.Tools && m.p.cfg.Memory.of(m.c) {
 		own = append(own, memoryTools(m)...)
 	}
 	if hasTriggers(parts.Skills) {

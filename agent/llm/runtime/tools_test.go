@@ -404,6 +404,8 @@ func TestConfirmations(t *testing.T) {
 		"never heard":             {nil, llm.Turn{Text: "yes"}, 0},
 		"other words were heard":  {[]llm.Heard{heard("Shall I", true), {Text: "Are you there?", Heard: "Are you there?", Own: true}}, llm.Turn{Text: "yes"}, 0},
 		"a key is no yes":         {[]llm.Heard{heard("Shall I pay?", false)}, llm.Turn{Text: "1", Digits: true}, 0},
+		"a yes to be sure of":     {[]llm.Heard{heard("Shall I pay?", false)}, llm.Turn{Text: "yes", Confidence: 0.9}, 1},
+		"perhaps a yes":           {[]llm.Heard{heard("Shall I pay?", false)}, llm.Turn{Text: "yes", Confidence: 0.2}, 0},
 		"the model says it is so": {[]llm.Heard{heard("Shall I pay?", false)}, llm.Turn{Nothing: true}, 0},
 	} {
 		paid := 0
