@@ -23,6 +23,9 @@ type Conversation struct {
 	SessionID string
 	// ResourceID identifies the person across calls; empty when unknown.
 	ResourceID string
+	// Verified says that ResourceID was proved, as by a token, and not only told by the
+	// network.
+	Verified bool
 	// CallerName and Called are texts from outside: data, never instructions.
 	CallerName, Called string
 	// Direction is "inbound" or "outbound".
