@@ -23,8 +23,9 @@ type line struct {
 	mu         sync.Mutex
 	generation int
 	queue      []int16
-	buffer     int // samples that Say may queue
-	played     int // samples put on the wire: the timeline
+	buffer     int  // samples that Say may queue
+	played     int  // samples put on the wire: the timeline
+	flushed    bool // what there is of an incomplete packet is to be sent
 	paused     bool
 	held       bool
 	deaf       bool // no frames come from the caller
@@ -35,6 +36,9 @@ type line struct {
 	stop       chan struct{}
 	stopped    chan struct{}
 }
+
+// delayed is how many samples of what was said a resampler keeps until it is flushed.
+const delayed = rate / 250
 
 // stretch is some samples of one word in one packet, and when it was sent.
 type stretch struct {
@@ -79,6 +83,9 @@ func (l *line) slot(now time.Time) {
 		return
 	}
 	n := min(rate/50, len(l.queue))
+	if !l.flushed && len(l.queue) < rate/50+delayed {
+		n = 0
+	}
 	var tell *agent.Notice
 	position := time.Duration(l.played) * time.Second / rate
 	switch {
@@ -119,6 +126,7 @@ func (l *line) Say(ctx context.Context, pcm []int16) error {
 			return agent.ErrStopped
 		}
 		n := min(len(pcm), l.buffer-len(l.queue))
+		l.flushed = false
 		l.queue = append(l.queue, pcm[:n]...)
 		pcm = pcm[n:]
 		l.mu.Unlock()
@@ -132,7 +140,7 @@ func (l *line) Say(ctx context.Context, pcm []int16) error {
 	}
 }
 
-func (l *line) Flush()  {}
+func (l *line) Flush()  { l.set(&l.flushed, true) }
 func (l *line) Pause()  { l.set(&l.paused, true) }
 func (l *line) Resume() { l.set(&l.paused, false) }
 

@@ -19,6 +19,9 @@ const (
 	fillAhead = 100 * time.Millisecond
 	// fillPiece is what is queued at a time.
 	fillPiece = 40 * time.Millisecond
+	// heldBack is how much of what was said the call holds back at most until it is told
+	// that no more comes: a packet, and what its resampler delays.
+	heldBack = 70 * time.Millisecond
 	// longestWord bounds how long a filler goes on to end with a whole word.
 	longestWord = time.Second
 )
@@ -127,13 +130,7 @@ type filling struct {
 // run fills the silence until it is over.
 func (f *filling) run() {
 	s := f.s
-	// The silence begins when all that was said before was heard.
-	for left := f.at - s.call.Speaker.Played(); left > slack; left = f.at - s.call.Speaker.Played() {
-		if !f.wait(max(left, frameTime)) {
-			return
-		}
-	}
-	if !f.wait(s.cfg.FillerAfter) {
+	if !f.settles() || !f.wait(s.cfg.FillerAfter) {
 		return
 	}
 	var phrase time.Time // when it is due
@@ -156,6 +153,27 @@ func (f *filling) run() {
 		}
 		if !f.wait(max(time.Until(next), frameTime)) {
 			return
+		}
+	}
+}
+
+// settles waits until all that was said before was heard: then the silence begins. The
+// end of it, less than a packet, is held back by the call until more comes; when nothing
+// else is left, that is sent. false: the silence is over.
+func (f *filling) settles() bool {
+	before := time.Duration(-1)
+	for {
+		played := f.s.call.Speaker.Played()
+		left := f.at - played
+		if left <= slack {
+			return true
+		}
+		if left < heldBack && played == before {
+			f.s.call.Speaker.Flush()
+		}
+		before = played
+		if !f.wait(max(left, frameTime)) {
+			return false
 		}
 	}
 }

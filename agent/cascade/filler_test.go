@@ -2,6 +2,7 @@ package cascade
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,37 @@ func TestALongWaitIsFilledAgain(t *testing.T) {
 		}
 		if n := len(r.all(agent.EventError)); n != 0 {
 			t.Errorf("%s", r.log())
+		}
+	})
+}
+
+// TestASilenceWithinAReplyIsFilled: what the call holds back of an incomplete packet
+// does not keep the silence from beginning.
+func TestASilenceWithinAReplyIsFilled(t *testing.T) {
+	converse(t, func(r *rig) {
+		fill("", true)(r)
+		r.voice.length = 210 * ms // no whole packets
+		r.model.reply = func(ctx context.Context, _ int, _ llm.Turn, out func(llm.Chunk) error) error {
+			return errors.Join(out(llm.Chunk{Text: "It is sunny today. And"}), sleep(ctx, 5*time.Second), out(llm.Chunk{Text: " warm."}))
+		}
+	}, func(r *rig) {
+		r.quiet(1)
+		r.say("go", time.Second)
+		r.speaks(2)
+		began := time.Now()
+		r.quiet(2)
+		tones := r.tones()
+		if len(tones) != 2 {
+			t.Fatalf("%d tones\n%s", len(tones), r.log())
+		}
+		if after := tones[0].Sub(began); after < 1600*ms || after > 1720*ms {
+			t.Errorf("the first %v after the first word", after)
+		}
+		if wire := strings.Join(r.heard(), " "); wire != "Welcome to Parley. It is sunny today. And warm." {
+			t.Errorf("wire %q", wire)
+		}
+		if got := r.all(agent.EventAgentStopped)[1]; got.Heard != "It is sunny today. And warm." {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -33,7 +33,8 @@ type line struct {
 	mu         sync.Mutex
 	generation int
 	queue      []int16
-	played     int // samples put on the wire: the timeline
+	played     int  // samples put on the wire: the timeline
+	flushed    bool // what there is of an incomplete packet is to be sent
 	paused     bool
 	held       bool
 	deaf       bool // no frames come from the caller
@@ -47,6 +48,9 @@ type line struct {
 	stop       chan struct{}
 	stopped    chan struct{}
 }
+
+// delayed is how many samples of what was said a resampler keeps until it is flushed.
+const delayed = live.OutputRate / 250
 
 // stretch is some samples of one word in one packet, and when it was sent.
 type stretch struct {
@@ -87,6 +91,9 @@ func (l *line) slot(now time.Time) {
 		return
 	}
 	n := min(live.OutputRate/50, len(l.queue))
+	if !l.flushed && len(l.queue) < live.OutputRate/50+delayed {
+		n = 0
+	}
 	var tell *agent.Notice
 	position := time.Duration(l.played) * time.Second / live.OutputRate
 	switch {
@@ -124,6 +131,7 @@ func (l *line) Say(ctx context.Context, pcm []int16) error {
 			return agent.ErrStopped
 		}
 		n := min(len(pcm), 3*live.OutputRate-len(l.queue))
+		l.flushed = false
 		l.queue = append(l.queue, pcm[:n]...)
 		pcm = pcm[n:]
 		l.mu.Unlock()
@@ -137,7 +145,7 @@ func (l *line) Say(ctx context.Context, pcm []int16) error {
 	}
 }
 
-func (l *line) Flush()  {}
+func (l *line) Flush()  { l.set(func() { l.flushed = true }) }
 func (l *line) Pause()  { l.set(func() { l.paused = true; l.pauses++ }) }
 func (l *line) Resume() { l.set(func() { l.paused = false }) }
 

@@ -14,6 +14,9 @@ import (
 const (
 	// slack is how far the position may stay short of what was said, by rounding.
 	slack = 2 * time.Millisecond
+	// heldBack is how far it may stay short while more may come: the call keeps what is no
+	// whole packet, and what its resampler delays.
+	heldBack = 70 * time.Millisecond
 	// lookAgain is when to look how far speech has come though no notice came.
 	lookAgain = 200 * time.Millisecond
 	// stuckAfter is how long speech may not move, unless paused or on hold, before the
@@ -170,7 +173,7 @@ func (s *conversation) settle(now time.Time) {
 		if begun && !r.started && played > from {
 			s.agentStarted(r, now) // the notice was lost, or is on its way
 		}
-		heard := !begun || played >= to-slack
+		heard := !begun || played >= to-r.short()
 		if heard && !r.done && r == s.incoming && s.speech.idle() && now.Sub(r.grew) >= settleAfter {
 			s.replyComplete()
 		}
@@ -188,12 +191,21 @@ func (s *conversation) settle(now time.Time) {
 	}
 }
 
+// short is how far the position may stay short of what was said of the reply, and all of
+// it that can be was heard.
+func (r *reply) short() time.Duration {
+	if r.said {
+		return slack
+	}
+	return heldBack
+}
+
 // watchSpeech gives up speech that does not move.
 func (s *conversation) watchSpeech(r *reply, played time.Duration, now time.Time) {
 	p := &s.progress
 	p.next = now.Add(lookAgain)
 	_, to, begun := s.speech.place(r)
-	waits := begun && played < to-slack || !begun && !s.speech.idle()
+	waits := begun && played < to-r.short() || !begun && !s.speech.idle()
 	if !waits || p.since.IsZero() || played != p.at || s.turns.Still() || s.turns.Open() {
 		p.at, p.since = played, now
 		return
