@@ -65,6 +65,9 @@ func (p *pool) take(ctx context.Context, fresh bool) (*conn, error) {
 }
 
 func (p *pool) dial(ctx context.Context) (*conn, error) {
+	if p.closing.Err() != nil {
+		return nil, errClosed
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.closing, cancel)()

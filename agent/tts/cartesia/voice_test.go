@@ -20,7 +20,7 @@ func TestVoice(t *testing.T) {
 	for _, when := range []order{before, after, last} {
 		t.Run(string(when), func(t *testing.T) {
 			ttstest.Run(t, ttstest.Subject{Words: true, New: func(t *testing.T) tts.Voice {
-				return voiceAt(t, sockettest.Loopback(t, well(when)), nil)
+				return voiceAt(t, sockettest.Loopback(t, well(when)), func(c *cartesia.Config) { c.Timeout = 10 * time.Second })
 			}})
 		})
 	}
@@ -220,6 +220,7 @@ func TestRefusedByTheListener(t *testing.T) {
 		if err := v.Speak(t.Context(), "one two three", func(tts.Chunk) error { return no }); err != no {
 			t.Error(err)
 		}
+		synctest.Wait() // what was posted leaves
 		v.Close()
 	})
 }
