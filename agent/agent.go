@@ -138,6 +138,11 @@ type Call struct {
 	// Emit reports what happens in the conversation. It never blocks, may be
 	// called from any goroutine, and is never nil.
 	Emit func(Event)
+	// Over ends the call at once, before Run returns, as returning err from Run would:
+	// the other party is not kept waiting for what an agent has left to do, such as a
+	// summary, for which Run may go on for the gateway's end_timeout. nil: there is
+	// nobody to tell. It never blocks and may be called more than once.
+	Over func(err error)
 }
 
 // Caller is who is on the line: the calling party, and of an outbound call the party

@@ -231,6 +231,7 @@ func (c *Call) open() error {
 		Payloads: c.ear.payloads,
 		Control:  handle{c},
 		Emit:     func(e agent.Event) { c.server.event(c, e) },
+		Over:     c.agentOver,
 	}
 	session, err := c.routed.Opener.Open(ctx, info)
 	if err != nil {
@@ -295,8 +296,14 @@ func (c *Call) tell(e agent.Event) { c.server.event(c, e) }
 func (c *Call) live() {
 	defer close(c.gone)
 	c.announce(c.ctx)
-	if err := c.runAgent(c.ctx); err != nil {
-		c.end(&agentError{err}) // which says nothing when the call was over before
+	c.agentOver(c.runAgent(c.ctx))
+}
+
+// agentOver ends the call because the agent is done, or has failed. It says nothing when
+// the call was over before.
+func (c *Call) agentOver(err error) {
+	if err != nil {
+		c.end(&agentError{err})
 		return
 	}
 	c.end(errAgentDone)

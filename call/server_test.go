@@ -147,6 +147,28 @@ func TestTheAgentHangsUp(t *testing.T) {
 	}
 }
 
+// The other party does not wait for what an agent has left to do.
+func TestTheAgentIsOverBeforeItIsDone(t *testing.T) {
+	g := startGateway(t, nil)
+	leave := make(chan struct{})
+	g.agent.does(func(ctx context.Context, s *fakeSession) error {
+		s.call.Over(nil)
+		s.call.Over(errors.New("too late"))
+		<-ctx.Done()
+		<-leave
+		return nil
+	})
+	c := dial(t, ringUp(t, phone.Config{}), g.uri)
+	end, err := c.WaitEnd(within(t))
+	if err != nil || !end.ByPeer || !strings.Contains(end.Reason, CauseAgentHungUp) {
+		t.Errorf("end %+v, %v; want a BYE with the reason", end, err)
+	}
+	close(leave)
+	if r := g.seen.awaitEnd(t); r.Cause != CauseAgentHungUp {
+		t.Errorf("cause %q", r.Cause)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	cases := []struct {
 		name   string

@@ -56,6 +56,8 @@ type Runtime struct {
 	MemoryTools       bool
 	MemorySummary     bool
 	MemorySummaryTime time.Duration
+	// MemoryVerifiedOnly leaves callers without a memory whose identity was not proved.
+	MemoryVerifiedOnly bool
 	// SummaryTokens, SummaryMessages, SummaryKeep and SummaryTimeout are those of
 	// runtime.SummaryConfig. SummaryModel is another model of the same service for it.
 	SummaryTokens   int
@@ -133,7 +135,7 @@ func (a *Assistant) OllamaConfig(model string) ollama.Config {
 // RuntimeConfig is the configuration of the built-in agent, with the text of SystemFile.
 func (a *Assistant) RuntimeConfig() (runtime.Config, error) {
 	r, out := a.Runtime, a.Runtime.Config
-	out.Memory = runtime.MemoryConfig{Tell: r.Memory, Tools: r.MemoryTools, KeepSummary: r.MemorySummary, SummaryTime: r.MemorySummaryTime}
+	out.Memory = runtime.MemoryConfig{Tell: r.Memory, Tools: r.MemoryTools, KeepSummary: r.MemorySummary, SummaryTime: r.MemorySummaryTime, VerifiedOnly: r.MemoryVerifiedOnly}
 	out.Summary = runtime.SummaryConfig{MaxTokens: r.SummaryTokens, MaxMessages: r.SummaryMessages, Keep: r.SummaryKeep, Timeout: r.SummaryTimeout}
 	out.Retrieval = runtime.RetrievalConfig{Limit: a.Retrieval.Limit, MinWords: a.Retrieval.MinWords, Wait: a.Retrieval.Wait}
 	out.ToolTimeout, out.SpeakQuestions = a.Tools.Timeout, a.Tools.Verbatim

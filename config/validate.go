@@ -76,6 +76,12 @@ func (l *loader) validateAgent(prefix string, a *Assistant) {
 	}
 	l.choice(prefix+"llm.provider", a.LLM.Provider, Models)
 	l.room(prefix+"conversation", a.checkConversation())
+	if end, last := l.config.Call.EndTimeout, a.Conversation.CloseTimeout; last >= end && end > 0 {
+		l.warn(prefix+"conversation.close_timeout", fmt.Sprintf("%v, and call.end_timeout is %v: what a model does at the end of a call is cut short", last, end))
+	}
+	if last, all := a.Runtime.MemorySummaryTime, a.Conversation.CloseTimeout; a.thinks() && a.Runtime.MemorySummary && last > all {
+		l.warn(prefix+"runtime.memory_summary_time", fmt.Sprintf("%v, and conversation.close_timeout is %v: the summary is cut short", last, all))
+	}
 }
 
 // codecs checks names of codecs against those there are.

@@ -3,6 +3,7 @@ package cascade
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +135,58 @@ func TestAHangupWaitsUntilTheWordsBeforeItWereHeard(t *testing.T) {
 		}
 		if e := r.model.ends[0]; e.Cause != "agent hung up" {
 			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// lingering is a model that takes time when the call is over, as for a summary.
+type lingering struct {
+	llm.Provider
+	over *atomic.Bool // the call ended before
+	took *atomic.Int64
+}
+
+func (l lingering) Open(ctx context.Context, c llm.Conversation) (llm.Model, error) {
+	m, err := l.Provider.Open(ctx, c)
+	return lingers{m, l}, err
+}
+
+type lingers struct {
+	llm.Model
+	l lingering
+}
+
+func (m lingers) Close(ctx context.Context, e llm.End) {
+	began := time.Now()
+	if !m.l.over.Load() {
+		return
+	}
+	<-ctx.Done()
+	m.l.took.Store(int64(time.Since(began)))
+	m.Model.Close(ctx, e)
+}
+
+// The caller does not wait for what the model does when the conversation is over, and the
+// model has time for it.
+func TestTheCallIsOverBeforeTheModelIsClosed(t *testing.T) {
+	var over atomic.Bool
+	var took atomic.Int64
+	converse(t, func(r *rig) {
+		r.model.reply = acting("Goodbye", llm.Hangup)
+		r.cfg.LLM = lingering{r.model, &over, &took}
+		r.about = func(c *agent.Call) {
+			c.Over = func(err error) {
+				if err != nil || over.Swap(true) {
+					t.Errorf("over with %v, or twice", err)
+				}
+			}
+		}
+	}, func(r *rig) {
+		r.quiet(1)
+		r.say("bye", time.Second)
+		r.ends()
+		if d := time.Duration(took.Load()); d != r.cfg.CloseTimeout {
+			t.Errorf("the model had %v", d)
 		}
 	})
 }

@@ -101,6 +101,11 @@ type Config struct {
 	// long: a microphone was muted within a word. 0: never.
 	NoAudio time.Duration
 
+	// CloseTimeout is how long the model may take for what it does when the call is over,
+	// such as a summary. The caller is gone by then. It should be less than the gateway's
+	// end_timeout.
+	CloseTimeout time.Duration
+
 	// SecretDigits leaves keyed-in digits out of all events.
 	SecretDigits bool
 
@@ -133,6 +138,7 @@ func DefaultConfig() Config {
 		Goodbye:        "I cannot hear you. Goodbye.",
 		TransferFailed: "I am sorry, I could not connect you. How else can I help?",
 		NoAudio:        time.Second,
+		CloseTimeout:   4 * time.Second,
 		ReopenTries:    8,
 		ReopenPause:    100 * time.Millisecond,
 		Deaf:           "I am sorry, I cannot hear you at the moment. Please call again later.",
@@ -170,6 +176,9 @@ func (c Config) Validate() error {
 	}
 	if c.VoiceTries < 0 {
 		wrong("voice tries %d is negative", c.VoiceTries)
+	}
+	if c.CloseTimeout < 100*time.Millisecond || c.CloseTimeout > time.Minute {
+		wrong("close timeout %v is not between 100ms and 1m", c.CloseTimeout)
 	}
 	if c.NoAudio < 0 || c.NoAudio > 0 && c.NoAudio < 100*time.Millisecond {
 		wrong("no audio %v is neither 0 nor at least 100ms", c.NoAudio)

@@ -20,7 +20,7 @@ func (s *session) conversation() llm.Conversation {
 		memory = &memoryOfCall{kept: map[string]any{}}
 	}
 	return llm.Conversation{
-		CallID: c.ID, SessionID: c.SessionID, ResourceID: c.Caller.ResourceID,
+		CallID: c.ID, SessionID: c.SessionID, ResourceID: c.Caller.ResourceID, Verified: c.Caller.Verified,
 		CallerName: c.Caller.Name, Called: c.Called, Direction: c.Direction, Agent: c.Agent,
 		Headers: c.Headers, Context: c.Context,
 		Memory: memory, Line: callLine{s}, Wake: s.wishes.wake, Emit: s.happened,

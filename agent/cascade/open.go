@@ -148,10 +148,7 @@ type cut struct {
 
 // closeModel tells the model why the conversation is over.
 func (s *session) closeModel(cause string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), s.cfg.CloseTimeout)
 	defer cancel()
 	s.model.Close(ctx, llm.End{Cause: cause, Duration: time.Since(s.opened)})
 }
-
-// closeTimeout bounds the model's farewell.
-const closeTimeout = 800 * time.Millisecond

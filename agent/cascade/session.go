@@ -126,6 +126,9 @@ func (s *session) shutdown(ctx context.Context, err error) {
 	if s.turns != nil && s.turns.Open() { // what was said is on record
 		s.emit(agent.Event{Type: agent.EventUserStopped, Text: s.words.text, Reason: "call ended"})
 	}
+	if s.call.Over != nil && ctx.Err() == nil && cause != "fault" { // a panic is the call's to tell
+		s.call.Over(err)
+	}
 	s.closeModel(cause)
 	if s.stream != nil {
 		_ = s.stream.Close()

@@ -102,6 +102,9 @@ func (s *conversation) shutdown(ctx context.Context, err error) {
 	}
 	s.replies = nil
 	s.userOver("call ended")
+	if s.call.Over != nil && ctx.Err() == nil && (err != nil || s.over) { // a panic is the call's to tell
+		s.call.Over(err)
+	}
 	s.session.Stop()
 	s.workers.Wait()
 	s.unanswered.Range(func(id, _ any) bool {

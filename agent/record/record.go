@@ -8,6 +8,7 @@ package record
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -211,6 +212,7 @@ func (s *recorded) Run(ctx context.Context) (err error) {
 		cause := "the agent failed"
 		switch {
 		case !over: // a panic, which is the call's to handle
+		case err != nil && context.Cause(ctx) != err && errors.Is(context.Cause(ctx), err): // it ended the call itself
 		case ctx.Err() != nil:
 			cause = context.Cause(ctx).Error()
 		case err == nil:

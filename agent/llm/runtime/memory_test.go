@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ func TestWhatIsKnownIsToldAsData(t *testing.T) {
 		r = openRig(t, cfg, Parts{}, llm.Conversation{ResourceID: "+15550100", Memory: mem, Verified: verified})
 		r.say("hello")
 		a := r.fake.asked(0)
-		remembers := slices.ContainsFunc(a.Tools, func(t llm.ToolDeclaration) bool { return t.Name == "remember" })
+		remembers := slices.ContainsFunc(a.Tools, func(t llm.ToolDefinition) bool { return t.Name == "remember" })
 		if told := strings.Contains(system(a), "Wanted a table."); told != verified || remembers != verified {
 			t.Errorf("verified %v: told %v, remembers %v", verified, told, remembers)
 		}
