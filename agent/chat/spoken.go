@@ -36,6 +36,7 @@ type spokenPiece struct {
 	ended  bool
 	marks  []mark
 	cursor int // text[:cursor] was matched to words
+	missed int // words of the voice since then that are not in the text
 }
 
 // mark says that text[:end] was heard when the piece had sounded for so long.
@@ -70,7 +71,8 @@ func (s *Spoken) Begin(at time.Duration, text string) {
 
 // Word says that the sound of a word ends so long after its piece began. Words
 // come in order, as they stand in the text; one that is not found there (the voice
-// said "Doctor" for "Dr.") is passed over.
+// said "Doctor" for "Dr.") is passed over, and so is one that is found only far
+// behind ("two" for the "2" of "2, or say two").
 func (s *Spoken) Word(word string, end time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,12 +82,14 @@ func (s *Spoken) Word(word string, end time.Duration) {
 	}
 	for from := p.cursor; ; {
 		i := strings.Index(p.text[from:], word)
-		if i < 0 {
+		// Words between that the voice has not said, nor others for them, are not heard.
+		if i < 0 || wordsIn(p.text[p.cursor:from+i]) > p.missed+1 {
+			p.missed += max(1, wordsIn(word))
 			return
 		}
 		to := from + i + len(word)
 		if wordEndsAt(p.text, from+i) && wordEndsAt(p.text, to) {
-			p.cursor = to
+			p.cursor, p.missed = to, 0
 			p.marks = append(p.marks, mark{to, end})
 			return
 		}
@@ -241,6 +245,24 @@ func wordEndsAt(text string, at int) bool {
 	}
 	// A mark belongs to the character before it, and so does a closing sign.
 	return !unicode.In(after, unicode.M, unicode.P, unicode.Sk, unicode.Lm) && before != '\u200d' && after != '\u200d'
+}
+
+// wordsIn is how many words of letters or digits text holds; of scripts that do not part
+// words with spaces, two characters count as one.
+func wordsIn(text string) (n int) {
+	for field := range strings.FieldsSeq(text) {
+		whole, runes := 0, 0
+		for _, r := range field {
+			switch {
+			case unspaced(r):
+				runes++
+			case unicode.IsLetter(r) || unicode.IsDigit(r):
+				whole = 1
+			}
+		}
+		n += whole + (runes+1)/2
+	}
+	return n
 }
 
 // unspaced tells characters of scripts that do not part words with spaces.

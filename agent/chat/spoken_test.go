@@ -59,6 +59,37 @@ func TestAWordIsNotFoundInsideAnother(t *testing.T) {
 	}
 }
 
+// A word that the voice said in the stead of another is not one that comes later.
+func TestAWordIsNotFoundFarBehind(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		words []string // 100 ms each
+		heard []string // after each of them
+	}{
+		{"Press 2, or say two now.", strings.Fields("Press two, or say two now."),
+			[]string{"Press", "Press", "Press 2, or", "Press 2, or say", "Press 2, or say two", "Press 2, or say two now."}},
+		{"Press 2 for two rooms, please.", strings.Fields("Press two for two rooms, please."),
+			[]string{"Press", "Press", "Press 2 for", "Press 2 for two", "Press 2 for two rooms,", "Press 2 for two rooms, please."}},
+		// What no voice says, and what it says in more words, does not end the matching.
+		{"At 10:30 – yes – in St. Ives.", strings.Fields("At ten thirty yes in Saint Ives."),
+			[]string{"At", "At", "At", "At 10:30 – yes", "At 10:30 – yes – in", "At 10:30 – yes – in", "At 10:30 – yes – in St. Ives."}},
+		{"按2，或者说二。", []string{"按", "二，", "或者", "说", "二。"},
+			[]string{"按", "按", "按2，或者", "按2，或者说", "按2，或者说二。"}},
+	} {
+		s := NewSpoken("")
+		s.Begin(0, c.text)
+		for i, w := range c.words {
+			s.Word(w, time.Duration(i+1)*100*ms)
+		}
+		s.Grow(time.Minute)
+		for i, want := range c.heard {
+			if got := s.Heard(time.Duration(i+1) * 100 * ms); got != want {
+				t.Errorf("%q: after %q heard %q, want %q", c.text, c.words[:i+1], got, want)
+			}
+		}
+	}
+}
+
 func TestWordTimesInAScriptWithoutSpaces(t *testing.T) {
 	s := NewSpoken("")
 	s.Begin(0, "你好。请说。")
