@@ -83,12 +83,15 @@ func (a Assistant) Write(text string) {
 	a.p.bot.segments[len(a.p.bot.segments)-1].text += text
 }
 
+// maxThought bounds one thought, in bytes: a model may think for as long as it likes.
+const maxThought = 64 << 10
+
 // Think takes the next bit of the model's reasoning, which is not spoken. A thought
-// ends with the next word, call, or End.
+// ends with the next word, call, or End. What is thought beyond 64 KiB is dropped.
 func (a Assistant) Think(text string) {
 	a.p.mu.Lock()
 	defer a.p.mu.Unlock()
-	if text == "" {
+	if text == "" || a.p.bot.thought.Len()+len(text) > maxThought {
 		return
 	}
 	if a.p.bot.thought.Len() == 0 {

@@ -311,6 +311,19 @@ func TestThoughtsAndCompletions(t *testing.T) {
 		`thought: "then"`, "assistant started true", `completion: "" false`)
 }
 
+// A model that thinks without end does not fill the memory.
+func TestThoughtIsBounded(t *testing.T) {
+	var thought string
+	p := NewPair(PairConfig{Events: Events{AssistantThought: func(e AssistantThought) { thought = e.Content }}})
+	for range 100 {
+		p.Assistant().Think(strings.Repeat("hm ", 1000))
+	}
+	p.Assistant().Write("Yes.")
+	if n := len(thought); n < 60<<10 || n > 64<<10 {
+		t.Errorf("a thought of %d bytes", n)
+	}
+}
+
 // conversation.md line 22.
 func TestRealtime(t *testing.T) {
 	r := newRecorded(PairConfig{Realtime: true})

@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -111,15 +112,30 @@ func (s *splitter) long(text string) {
 			continue
 		}
 		for word := range strings.FieldsSeq(sentence) {
-			for utf8.RuneCountInString(word) > s.limit {
-				head := string([]rune(word)[:s.limit])
+			for head := range pieces(word, s.limit) {
 				s.add(head, " ")
-				word = word[len(head):]
 			}
-			s.add(word, " ")
 		}
 	}
 	s.endChunk()
+}
+
+// pieces cuts a word into pieces of at most limit runes. It looks at each rune once: what
+// has no white space may be a picture of a megabyte.
+func pieces(word string, limit int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, runes := 0, 0
+		for at := range word {
+			if runes == limit {
+				if !yield(word[from:at]) {
+					return
+				}
+				from, runes = at, 0
+			}
+			runes++
+		}
+		yield(word[from:])
+	}
 }
 
 func (s *splitter) endChunk() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -200,6 +201,21 @@ func TestSplit(t *testing.T) {
 		if diff := cmp.Diff(c.want, retrieval.Split(c.text, c.limit)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
+	}
+}
+
+// A picture within a document, as one word, costs no more than its length.
+func TestSplitWordWithoutEnd(t *testing.T) {
+	word := strings.Repeat("ä0", 1<<17)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	passages := retrieval.Split(word, 500)
+	runtime.ReadMemStats(&after)
+	if strings.Join(passages, "") != word || len(passages) != (1<<18+499)/500 {
+		t.Errorf("%d passages", len(passages))
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+		t.Errorf("%d bytes were needed for %d", used, len(word))
 	}
 }
 
