@@ -73,7 +73,7 @@ type run struct {
 	waiting  time.Duration // of audio among them
 
 	user, agent transcript
-	history     []Said
+	history     []remembered
 	calls       map[string]bool // not answered yet
 
 	speech  speech

@@ -167,6 +167,25 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
+// Nor do the results of tools make it more than a connection takes.
+func TestToolsInHistoryAreBounded(t *testing.T) {
+	hold(t, live.Options{}, live.IdleConfig{}, func(t *testing.T, s *live.Session, script *livetest.Script, l *log) {
+		for i := range 100 {
+			id := fmt.Sprint(i)
+			tell(t, script, live.Message{ToolCalls: []live.ToolCall{{ID: id, Name: "look", Args: map[string]any{"at": strings.Repeat("x", 1000)}}}})
+			if err := s.SendToolResponse(live.ToolResponse{ID: id, Response: map[string]any{"page": strings.Repeat("y", 60_000)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script.Last().Drop()
+		synctest.Wait()
+		h := script.Last().Config().History
+		if len(h) < 5 || len(h) > 10 || h[len(h)-1].Call.ID != "99" || h[0].Response == nil {
+			t.Errorf("%d entries", len(h))
+		}
+	})
+}
+
 // A message without end is bounded.
 func TestMessageIsBounded(t *testing.T) {
 	hold(t, live.Options{}, live.IdleConfig{}, func(t *testing.T, s *live.Session, script *livetest.Script, l *log) {

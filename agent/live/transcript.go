@@ -1,6 +1,7 @@
 package live
 
 import (
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,10 +10,12 @@ import (
 const maxMessage = 64 << 10
 
 // maxHistory bounds what a new connection is told of the conversation: entries, and
-// bytes of text.
+// bytes of text and of tools' arguments and results. More than a socket queues would
+// end the new connection as well.
 const (
-	maxHistory     = 200
-	maxHistoryText = 128 << 10
+	maxHistory      = 200
+	maxHistoryText  = 128 << 10
+	maxHistoryTools = 512 << 10
 )
 
 // transcript is a message that is being gathered.
@@ -52,17 +55,42 @@ func (t *transcript) hear(part Transcript) (whole string) {
 	return whole
 }
 
+// remembered is something for a connection to come, and the size of its tool call.
+type remembered struct {
+	Said
+	size int // bytes of arguments and result
+}
+
 // remember notes something for a connection to come; mu is held.
 func (r *run) remember(said Said) {
-	r.history = append(r.history, said)
-	size := 0
+	e := remembered{Said: said}
+	if said.Call != nil {
+		e.size = sizeOf(said.Call.Args)
+	}
+	r.history = append(r.history, e)
+	r.forget()
+}
+
+// forget drops the oldest of what is too much; mu is held.
+func (r *run) forget() {
+	text, tools := 0, 0
 	for i := len(r.history) - 1; i >= 0; i-- {
-		size += len(r.history[i].Text)
-		if size > maxHistoryText || len(r.history)-i > maxHistory {
-			r.history = append([]Said(nil), r.history[i+1:]...)
+		text += len(r.history[i].Text)
+		tools += r.history[i].size
+		if text > maxHistoryText || tools > maxHistoryTools || len(r.history)-i > maxHistory {
+			r.history = append([]remembered(nil), r.history[i+1:]...)
 			return
 		}
 	}
+}
+
+// sizeOf is how many bytes v has as JSON; 0: it is none.
+func sizeOf(v map[string]any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return 0
+	}
+	return len(b)
 }
 
 // answered notes the answer to a call; mu is held.
@@ -71,6 +99,8 @@ func (r *run) answered(response ToolResponse) {
 	for i := len(r.history) - 1; i >= 0; i-- {
 		if c := r.history[i].Call; c != nil && c.ID == response.ID {
 			r.history[i].Response = &response
+			r.history[i].size += sizeOf(response.Response)
+			r.forget()
 			return
 		}
 	}
@@ -78,7 +108,11 @@ func (r *run) answered(response ToolResponse) {
 
 // before is what a new connection is told of the conversation; mu is held.
 func (r *run) before() []Said {
-	return append(append([]Said(nil), r.cfg.History...), r.history...)
+	all := append([]Said(nil), r.cfg.History...)
+	for _, e := range r.history {
+		all = append(all, e.Said)
+	}
+	return all
 }
 
 // userMessage tells a whole message of the caller's.
