@@ -8,6 +8,7 @@ import (
 	"parley/agent/live/gemini"
 	"parley/agent/llm/httpagent"
 	"parley/agent/stream"
+	sttdeepgram "parley/agent/stt/deepgram"
 	sttfailover "parley/agent/stt/failover"
 	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
@@ -44,6 +45,7 @@ type Assistant struct {
 	STTFailover   STTFailover   `key:"stt.failover"`
 	TTSFailover   TTSFailover   `key:"tts.failover"`
 	STTOpenAI     STTOpenAI     `key:"stt.openai"`
+	STTDeepgram   STTDeepgram   `key:"stt.deepgram"`
 	TTSOpenAI     TTSOpenAI     `key:"tts.openai"`
 	TTSDeepgram   TTSDeepgram   `key:"tts.deepgram"`
 	TTSElevenLabs TTSElevenLabs `key:"tts.elevenlabs"`
@@ -73,6 +75,7 @@ func defaultAssistant() Assistant {
 		STTFailover:   STTFailover{Config: sttfailover.DefaultConfig()},
 		TTSFailover:   TTSFailover{Config: ttsfailover.DefaultConfig()},
 		STTOpenAI:     STTOpenAI{Temperature: unset, Config: sttopenai.DefaultConfig()},
+		STTDeepgram:   STTDeepgram{Config: sttdeepgram.DefaultConfig()},
 		TTSOpenAI:     TTSOpenAI{Config: ttsopenai.DefaultConfig()},
 		TTSDeepgram:   TTSDeepgram{Config: ttsdeepgram.DefaultConfig()},
 		TTSElevenLabs: defaultElevenLabs(),

@@ -148,7 +148,7 @@ var (
 	// Detectors: auto is silero where its weights are found, else energy.
 	Detectors = []string{"auto", "energy", "silero"}
 	// Recognizers may stand in stt.provider.
-	Recognizers = []string{"pocketsphinx", "openai"}
+	Recognizers = []string{"pocketsphinx", "openai", "deepgram"}
 	// Voices may stand in tts.provider.
 	Voices = []string{"flite", "openai", "deepgram", "elevenlabs", "cartesia"}
 	// Models: script answers by a file, agent asks your HTTP service, openai and ollama

@@ -223,6 +223,7 @@ func (a *Assistant) services() map[string]service {
 		"realtime.openai": {[]string{"base_url"}, []*Secret{&a.RealtimeOpenAI.APIKey}, []*string{&a.RealtimeOpenAI.APIKeyFile}, nil},
 		"retrieval":       {[]string{"embedder", "base_url"}, []*Secret{&a.Retrieval.APIKey}, []*string{&a.Retrieval.APIKeyFile}, nil},
 		"realtime.gemini": {[]string{"base_url"}, []*Secret{&a.RealtimeGemini.APIKey}, []*string{&a.RealtimeGemini.APIKeyFile}, nil},
+		"stt.deepgram":    {[]string{"base_url"}, []*Secret{&a.STTDeepgram.APIKey}, []*string{&a.STTDeepgram.APIKeyFile}, &a.STTDeepgram.Headers},
 		"stt.openai":      {[]string{"base_url"}, []*Secret{&a.STTOpenAI.APIKey}, []*string{&a.STTOpenAI.APIKeyFile}, &a.STTOpenAI.Headers},
 		"tts.cartesia":    {[]string{"base_url"}, []*Secret{&a.TTSCartesia.APIKey}, []*string{&a.TTSCartesia.APIKeyFile}, nil},
 		"tts.openai":      {[]string{"base_url"}, []*Secret{&a.TTSOpenAI.APIKey}, []*string{&a.TTSOpenAI.APIKeyFile}, &a.TTSOpenAI.Headers},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	sttdeepgram "parley/agent/stt/deepgram"
 	sttfailover "parley/agent/stt/failover"
 	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
@@ -56,6 +57,17 @@ type STTOpenAI struct {
 	// Temperature is between 0 and 1; -1: the service's own.
 	Temperature      float64
 	sttopenai.Config `hide:"api_key,header,temperature"`
+}
+
+// STTDeepgram is the recogniser of stt.provider "deepgram".
+type STTDeepgram struct {
+	// APIKey goes into the Authorization header. Empty: none is sent.
+	APIKey Secret
+	// APIKeyFile names a file that holds it.
+	APIKeyFile string
+	// Headers go with each handshake besides.
+	Headers            map[string]Secret
+	sttdeepgram.Config `hide:"api_key,header"`
 }
 
 // TTSOpenAI is the voice of tts.provider "openai": any service that speaks OpenAI's
@@ -131,6 +143,13 @@ func (a *Assistant) STTOpenAIConfig() sttopenai.Config {
 	return out
 }
 
+// STTDeepgramConfig is the configuration of the recogniser of "deepgram".
+func (a *Assistant) STTDeepgramConfig() sttdeepgram.Config {
+	out := a.STTDeepgram.Config
+	out.APIKey, out.Header = a.STTDeepgram.APIKey.Reveal(), revealed(a.STTDeepgram.Headers)
+	return out
+}
+
 // TTSOpenAIConfig is the configuration of the voice of "openai".
 func (a *Assistant) TTSOpenAIConfig() ttsopenai.Config {
 	out := a.TTSOpenAI.Config
@@ -191,6 +210,9 @@ func (l *loader) validateSpeech(prefix string, a *Assistant) {
 // validateRecognizer asks the room of a service's recogniser.
 func (l *loader) validateRecognizer(section, name string, a *Assistant) {
 	switch name {
+	case "deepgram":
+		d := a.STTDeepgram
+		l.room(section, errors.Join(a.STTDeepgramConfig().Validate(), l.keyed(section, d.BaseURL, "api.deepgram.com", d.APIKey, d.Headers)))
 	case "openai":
 		o := a.STTOpenAI
 		l.room(section, errors.Join(a.STTOpenAIConfig().Validate(), l.keyed(section, o.BaseURL, "api.openai.com", o.APIKey, o.Headers)))

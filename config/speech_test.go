@@ -74,6 +74,8 @@ func TestMistakesOfSpeech(t *testing.T) {
 		{"[stt]\nprovider = \"sphinx\"\n", []string{":2: stt.provider: \"sphinx\", must be one of pocketsphinx"}},
 		{"[stt]\nprovider = \"openai\"\n[stt.openai]\ntimeout = \"1ms\"\n[tts]\nprovider = \"cartesia\"\n", []string{
 			"stt.openai.api_key: must be set for api.openai.com: in PARLEY_STT_OPENAI_API_KEY", ":4: stt.openai.timeout: 1ms, must be between", "tts.cartesia.api_key: must be set for api.cartesia.ai"}},
+		{"[stt]\nprovider = \"deepgram\"\n[stt.deepgram]\nstall = \"1ms\"\nattempts = 0\n", []string{
+			"stt.deepgram.api_key: must be set for api.deepgram.com", ":4: stt.deepgram.stall: 1ms, must be between", ":5: stt.deepgram.attempts: 0, must be"}},
 		{"[stt.failover]\nopen_timeout = \"1ms\"\n[tts.failover]\nfirst_sound = \"1ms\"\n", []string{":2: stt.failover.open_timeout: 1ms is not between", ":4: tts.failover.first_sound: 1ms is not between"}},
 		{"[agents.x.tts]\nprovider = \"deepgram\"\n[agents.x.tts.deepgram]\nsample_rate = 1\napi_key_file = \"/nonexistent\"\n[[route]]\nname = \"x\"\nagent = \"x\"\n", []string{
 			":4: agents.x.tts.deepgram.sample_rate: 1, must be one of", ":5: agents.x.tts.deepgram.api_key_file: open /nonexistent"}},

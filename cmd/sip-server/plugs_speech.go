@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"parley/agent/stt"
+	sttdeepgram "parley/agent/stt/deepgram"
 	sttfailover "parley/agent/stt/failover"
 	sttopenai "parley/agent/stt/openai"
 	"parley/agent/stt/pocketsphinx"
@@ -85,6 +86,8 @@ func (p *plugs) oneRecognizer(prefix, name string, a *config.Assistant) (stt.Rec
 		})
 	case "openai":
 		return hearing(p, prefix+"stt.openai", a.STTOpenAIConfig(), sttopenai.New)
+	case "deepgram":
+		return hearing(p, prefix+"stt.deepgram", a.STTDeepgramConfig(), sttdeepgram.New)
 	}
 	return nil, p.cfg.Complain(prefix+"stt", fmt.Errorf("provider: no recogniser %q", name))
 }

@@ -142,7 +142,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.UtteranceEnd > 0 && !c.Interims {
-		bad("utterance_end_ms: needs interims")
+		bad("utterance_end: needs interims")
 	}
 	c.validateNumbers(bad)
 	return errors.Join(errs...)
@@ -162,22 +162,22 @@ func (c Config) validateNumbers(bad func(string, ...any)) {
 		key             string
 		value, low, top time.Duration
 	}{
-		{"endpointing_ms", c.Endpointing, 0, 10 * time.Second},
-		{"utterance_end_ms", c.UtteranceEnd, 0, 10 * time.Second},
-		{"final_wait_ms", c.FinalWait, 10 * time.Millisecond, 10 * time.Second},
-		{"stall_ms", c.Stall, 100 * time.Millisecond, time.Minute},
-		{"keep_alive_ms", c.KeepAlive, 100 * time.Millisecond, 9 * time.Second},
-		{"replay_ms", c.Replay, time.Second, time.Minute},
-		{"connect_timeout_ms", c.ConnectTimeout, 100 * time.Millisecond, time.Minute},
-		{"pause_ms", c.Pause, 10 * time.Millisecond, time.Minute},
-		{"max_pause_ms", c.MaxPause, c.Pause, time.Minute},
+		{"endpointing", c.Endpointing, 0, 10 * time.Second},
+		{"utterance_end", c.UtteranceEnd, 0, 10 * time.Second},
+		{"final_wait", c.FinalWait, 10 * time.Millisecond, 10 * time.Second},
+		{"stall", c.Stall, 100 * time.Millisecond, time.Minute},
+		{"keep_alive", c.KeepAlive, 100 * time.Millisecond, 9 * time.Second},
+		{"replay", c.Replay, time.Second, time.Minute},
+		{"connect_timeout", c.ConnectTimeout, 100 * time.Millisecond, time.Minute},
+		{"pause", c.Pause, 10 * time.Millisecond, time.Minute},
+		{"max_pause", c.MaxPause, c.Pause, time.Minute},
 	} {
 		if d.value < d.low || d.value > d.top {
-			bad("%s: %d, must be between %d and %d", d.key, d.value.Milliseconds(), d.low.Milliseconds(), d.top.Milliseconds())
+			bad("%s: %v, must be between %v and %v", d.key, d.value, d.low, d.top)
 		}
 	}
 	if c.UtteranceEnd > 0 && c.UtteranceEnd < time.Second {
-		bad("utterance_end_ms: %d, must be at least 1000, or 0", c.UtteranceEnd.Milliseconds())
+		bad("utterance_end: %v, must be at least 1s, or 0", c.UtteranceEnd)
 	}
 }
 
