@@ -163,15 +163,16 @@ func (e reopened) happen(s *session) {
 		return
 	}
 	s.stream, s.streamSince, s.tries = e.stream, time.Now(), e.tries
+	// The utterance that is going on goes on in the new stream. It begins first: of audio
+	// before Begin a recogniser may take no more than a pre-roll.
+	if s.turns.Speaking() || s.turns.Open() {
+		s.stream.Begin()
+	}
 	if again := s.recent[s.settled:]; len(again) > 0 {
 		if err := s.stream.Write(again); err != nil {
 			s.lost(err)
 			return
 		}
-	}
-	// The utterance that is going on goes on in the new stream.
-	if s.turns.Speaking() || s.turns.Open() {
-		s.stream.Begin()
 	}
 	if s.turns.Waiting() {
 		s.stream.Finalize()

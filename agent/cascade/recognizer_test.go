@@ -86,6 +86,10 @@ func TestBR125ALostRecogniserIsOpenedAgain(t *testing.T) {
 		if got, want := len(streams[1].PCM()), int(time.Since(began)*rate/time.Second); got < want {
 			t.Errorf("%d samples of %d are heard by the new stream", got, want)
 		}
+		// All of it behind Begin: recognisers of whole utterances take little of what is before.
+		if at := streams[1].Begins(); len(at) != 1 || at[0] != 0 {
+			t.Errorf("the voice begins behind %v samples", at)
+		}
 		// Nothing of what was said meanwhile is lost.
 		if a, b := len(streams[0].PCM()), len(streams[1].PCM()); a+b < int(time.Since(r.began)/time.Second)*rate {
 			t.Errorf("%d + %d samples heard of %v", a, b, time.Since(r.began))

@@ -119,6 +119,10 @@ func TestTheNextHearsTheUtterance(t *testing.T) {
 		if begins, finals := s.Counts(); len(pcm) != 1500 || pcm[0] != 0 || pcm[1499] != 1499 || begins != 1 || finals != 1 {
 			t.Errorf("the second heard %d samples, %d begins, %d ends", len(pcm), begins, finals)
 		}
+		// Of what is written before Begin, recognisers of whole utterances take a pre-roll.
+		if at := s.Begins(); at[0] != 0 {
+			t.Errorf("the voice begins behind %d samples of it", at[0])
+		}
 		if o := s.Options(); o.Language != "en" || o.Expect.Grammar != "#JSGF" {
 			t.Errorf("it was told %+v", o)
 		}

@@ -107,11 +107,11 @@ func (s *stream) switchTo(ctx context.Context, failed int, why error) error {
 	if s.options.Expect.Grammar != options.Expect.Grammar { // it changed meanwhile
 		_ = next.Expect(s.options.Expect) // a grammar that it cannot use is not a reason to be deaf
 	}
+	if s.begun { // first: of audio before it a recogniser may take no more than a pre-roll
+		next.Begin()
+	}
 	if len(s.kept) > 0 {
 		s.write(s.kept)
-	}
-	if s.begun {
-		next.Begin()
 	}
 	if s.ended {
 		s.ask()

@@ -132,7 +132,7 @@ type FakeStream struct {
 	open      *Utterance
 	pcm       []int16
 	expected  []stt.Expect
-	begins    int
+	begins    []int // samples that were written before
 	finalizes int
 	closed    bool
 }
@@ -160,7 +160,7 @@ func (s *FakeStream) Begin() {
 	if s.closed {
 		return
 	}
-	s.begins++
+	s.begins = append(s.begins, len(s.pcm))
 	if s.open != nil {
 		return
 	}
@@ -247,7 +247,14 @@ func (s *FakeStream) PCM() []int16 {
 func (s *FakeStream) Counts() (begins, finalizes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begins, s.finalizes
+	return len(s.begins), s.finalizes
+}
+
+// Begins returns how many samples were written before each Begin.
+func (s *FakeStream) Begins() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]int(nil), s.begins...)
 }
 
 // Closed tells whether Close was called.
