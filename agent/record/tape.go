@@ -219,7 +219,9 @@ func (t *tape) agentStopped(e agent.Event) {
 // object is a JSON text as an object; what is none becomes the value of "result".
 func object(text string) map[string]any {
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // large ones stay what they are
+	if err := d.Decode(&v); err != nil || d.More() {
 		v = text
 	}
 	switch v := v.(type) {

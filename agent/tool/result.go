@@ -56,8 +56,7 @@ func normalise(result map[string]any, limit int) (map[string]any, error) {
 		return nil, fmt.Errorf("tool: the result cannot be told: %w", err)
 	}
 	if len(text) <= limit {
-		own := map[string]any{}
-		return own, json.Unmarshal(text, &own)
+		return Object(text)
 	}
 	for keep := limit; ; keep /= 2 {
 		for keep > 0 && !utf8.RuneStart(text[keep]) {

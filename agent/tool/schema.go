@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -90,8 +91,8 @@ func (v *validator) check(args map[string]any) (map[string]any, error) {
 	if len(text) > maxArguments {
 		return nil, fmt.Errorf("invalid arguments: %d bytes, at most %d", len(text), maxArguments)
 	}
-	own := map[string]any{}
-	if err := json.Unmarshal(text, &own); err != nil {
+	own, err := Object(text)
+	if err != nil {
 		return nil, fmt.Errorf("invalid arguments: %w", err)
 	}
 	if tooDeep(own, maxDepth) {
@@ -114,6 +115,56 @@ func (v *validator) check(args map[string]any) (map[string]any, error) {
 		return nil, errors.New("invalid arguments: " + CleanText(strings.Join(reasons(invalid), "; "), maxErrorText))
 	}
 	return nil, fmt.Errorf("invalid arguments: %w", plain(err))
+}
+
+// Object reads one JSON object, as the arguments and the results of tools are; null is an
+// empty one. Numbers are float64, but for integers that a float64 cannot hold: those stay
+// what they are, as json.Number, or the number of an order would become another one's.
+func Object(text []byte) (map[string]any, error) {
+	if !json.Valid(text) {
+		return nil, errors.New("no JSON")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	out := map[string]any{}
+	if err := d.Decode(&out); err != nil {
+		return nil, err
+	}
+	if out == nil { // null
+		out = map[string]any{}
+	}
+	if _, err := settle(out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// maxExact is the largest integer up to which a float64 holds each.
+const maxExact = 1<<53 - 1
+
+// settle makes float64 of the numbers in v that can be.
+func settle(v any) (_ any, err error) {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		if !strings.ContainsAny(v.String(), ".eE") && (err != nil || math.Abs(f) > maxExact) {
+			return v, nil
+		}
+		return f, err
+	case map[string]any:
+		for key, inner := range v {
+			if v[key], err = settle(inner); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, inner := range v {
+			if v[i], err = settle(inner); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
 }
 
 // reasons lists the innermost causes: "/day: value must be one of ...".

@@ -226,20 +226,13 @@ func (t *talk) callDone(replyID string, i item, final bool) {
 
 // parseArguments reads the arguments of a call. None are an empty object.
 func parseArguments(b []byte) (map[string]any, error) {
-	args := map[string]any{}
 	if len(b) == 0 {
-		return args, nil
+		return map[string]any{}, nil
 	}
 	if len(b) > maxArguments {
 		return nil, fmt.Errorf("openai: %d bytes of arguments", len(b))
 	}
-	if err := json.Unmarshal(b, &args); err != nil {
-		return nil, err
-	}
-	if args == nil { // null
-		args = map[string]any{}
-	}
-	return args, nil
+	return tool.Object(b)
 }
 
 // ended: the service has made its reply, or given it up.

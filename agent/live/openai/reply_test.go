@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -292,6 +293,7 @@ func TestArguments(t *testing.T) {
 		"the item only":    {[]string{itemDone("completed", `"{\"day\":\"Monday\"}"`)}, "", day, nil, false},
 		"in the reply":     {nil, item("completed", `"{\"day\":\"Monday\"}"`), day, nil, false},
 		"none":             {[]string{added, args(`""`)}, "", map[string]any{}, nil, false},
+		"a large number":   {[]string{added, args(`"{\"order\":12345678901234567}"`)}, "", map[string]any{"order": json.Number("12345678901234567")}, nil, false},
 		"null":             {[]string{added, args(`"null"`)}, "", map[string]any{}, nil, false},
 		"no object":        {[]string{added, args(`"[1]"`), itemDone("completed", `"[1]"`)}, "", nil, []string{refused("the arguments are no JSON object"), ask}, true},
 		"no JSON":          {[]string{added, args(`"{day"`)}, item("completed", `"{day"`), nil, []string{refused("the arguments are no JSON object"), ask}, true},

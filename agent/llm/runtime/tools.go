@@ -96,8 +96,8 @@ func same(a, b tool.Tool) bool {
 
 // start implements hands. Calls may outlast the reply: their results are told later.
 func (t *callTools) start(_ context.Context, call chat.ToolCall) {
-	args := map[string]any{}
-	if err := json.Unmarshal(call.Arguments, &args); err != nil {
+	args, err := tool.Object(call.Arguments)
+	if err != nil {
 		t.answer(call.ID, call.Name, map[string]any{"error": "invalid arguments: want one JSON object"}, tool.ToolResponseSchedulingUnspecified)
 		return
 	}

@@ -197,8 +197,8 @@ func (c *conn) call(ctx context.Context, f frame, cancelled func(id json.RawMess
 	}
 }
 
-// close ends the plugin's input, which asks it to end, and waits for the writer, which
-// ends at the latest when the process does.
+// close ends the plugin's input, which asks it to end. It does not wait for the writer
+// (write), which ends at the latest when the process does.
 func (c *conn) close() {
 	c.once.Do(func() { close(c.quit) })
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"parley/agent/tool"
 )
@@ -81,11 +82,12 @@ type Emission struct {
 // readOutcome turns an execute's result into a tool's: text under "result", objects as
 // they are, everything else under "result" as JSON.
 func readOutcome(raw json.RawMessage) (outcome, error) {
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
+	// As the value of a member, whatever it is, so that large numbers stay what they are.
+	whole, err := tool.Object(slices.Concat([]byte(`{"result":`), raw, []byte("}")))
+	if err != nil || !json.Valid(raw) {
 		return outcome{}, errNoFrame
 	}
-	switch v := v.(type) {
+	switch v := whole["result"].(type) {
 	case nil:
 		return outcome{result: map[string]any{}}, nil
 	case map[string]any:
@@ -103,6 +105,6 @@ func readOutcome(raw json.RawMessage) (outcome, error) {
 		delete(v, "emit")
 		return outcome{v, o.Emit}, nil
 	default:
-		return outcome{result: map[string]any{"result": v}}, nil
+		return outcome{result: whole}, nil
 	}
 }

@@ -334,6 +334,22 @@ func TestHost(t *testing.T) {
 	})
 }
 
+// Large numbers stay what they are.
+func TestLargeNumbersOfPlugins(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"order":12345678901234567}`: `{"order":12345678901234567}`,
+		`12345678901234567`:           `{"result":12345678901234567}`,
+	} {
+		o, err := readOutcome(json.RawMessage(raw))
+		if got, _ := json.Marshal(o.result); string(got) != want || err != nil {
+			t.Errorf("%s: %s, %v", raw, got, err)
+		}
+	}
+	if _, err := readOutcome(json.RawMessage(`1,"speak":"x"`)); err == nil {
+		t.Error("taken")
+	}
+}
+
 func TestOutcome(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"text"`: "map[result:text]", `null`: "map[]", `{"a":1}`: "map[a:1]", `[1,2]`: "map[result:[1 2]]", `7`: "map[result:7]", `true`: "map[result:true]",
