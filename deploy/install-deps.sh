@@ -16,7 +16,7 @@ declare -A packages=(
   [build]="ca-certificates gcc libc6-dev pkg-config libopus-dev libopusfile-dev flite1-dev libpocketsphinx-dev libsphinxbase-dev pocketsphinx-en-us"
   [weights]="npm"
   [demo]="asterisk-core-sounds-en-wav"
-  [test]="sip-tester baresip-core linphone-cli kamailio kamailio-tls-modules tshark tcpdump sox asterisk-core-sounds-en-wav asterisk-core-sounds-en-g722 pocketsphinx-testdata iproute2 iputils-ping procps python3 nodejs npm chromium postgresql make git curl"
+  [test]="sip-tester baresip-core linphone-cli kamailio kamailio-tls-modules tshark tcpdump sox asterisk-core-sounds-en-wav asterisk-core-sounds-en-g722 pocketsphinx-testdata iproute2 iputils-ping procps python3 nodejs npm python3-flask node-express chromium postgresql make git curl"
 )
 
 groups=("$@")
