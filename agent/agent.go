@@ -79,6 +79,10 @@ type Format struct {
 	// SayRate is the rate in Hz of the samples given to Say. 0 means the rate of
 	// the call's codec.
 	SayRate int
+	// Payloads asks for 8000 both ways instead, in calls that begin with PCMU or PCMA
+	// (Call.Codec): for an agent that then takes Call.Payloads and uses PayloadSpeaker,
+	// so that the sound is not decoded, resampled and coded again.
+	Payloads bool
 }
 
 // Opener makes the agent's side of calls. It is safe for concurrent use.
@@ -121,6 +125,9 @@ type Call struct {
 	Token string
 	// Rate is the sample rate in Hz of the call's codec, the meaning of 0 in Format.
 	Rate int
+	// Codec is the encoding name (RFC 3551) of the codec that the call begins with, such
+	// as "PCMU". A re-INVITE may change it at any time.
+	Codec string
 	// Speaker is the call's mouth.
 	Speaker Speaker
 	// Payloads asks for the caller's sound as it comes from the network, for an agent

@@ -172,6 +172,9 @@ func (c *Call) address(t *trunk, session *rtp.Session) netip.Addr {
 // connect makes ear and mouth for the agent's rates.
 func (c *Call) connect(first *change, f agent.Format) error {
 	rate := first.line.codec.SampleRate
+	if f.Payloads && first.line.bytewise() {
+		f.HearRate, f.SayRate = rate, rate
+	}
 	if f.HearRate == 0 {
 		f.HearRate = rate
 	}
@@ -227,6 +230,7 @@ func (c *Call) open() error {
 		Context:  c.context,
 		Token:    c.token,
 		Rate:     c.line.codec.SampleRate,
+		Codec:    c.codec,
 		Speaker:  c.mouth,
 		Payloads: c.ear.payloads,
 		Control:  handle{c},

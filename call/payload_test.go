@@ -237,6 +237,31 @@ func TestAnotherCodecIsHeardDecoded(t *testing.T) {
 	})
 }
 
+// An agent of payloads gets the codec's own rate where they are to be had, and its own
+// elsewhere.
+func TestFormatOfPayloads(t *testing.T) {
+	for _, c := range []struct {
+		codec media.Codec
+		asks  bool
+		hears int
+		says  int
+	}{
+		{g711.PCMU(), true, 8000, 8000},
+		{g711.PCMA(), true, 8000, 8000},
+		{g711.PCMU(), false, 16000, 24000},
+		{g722.G722(), true, 16000, 24000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := agent.Format{HearRate: 16000, SayRate: 24000, Payloads: c.asks}
+			m := joinAs(t, rtptest.New(1, rtptest.Conditions{}), f, []media.Codec{c.codec}, 20*time.Millisecond, quietSession{})
+			if m.ear.hearRate != c.hears || m.mouth.sayRate != c.says {
+				t.Errorf("%s, payloads %v: hears at %d, says at %d", c.codec.Name, c.asks, m.ear.hearRate, m.mouth.sayRate)
+			}
+			m.leave(t)
+		})
+	}
+}
+
 func TestAllocsPayloadHeard(t *testing.T) {
 	m := join(t, rtptest.New(1, rtptest.Conditions{}), agent.Format{HearRate: 8000, SayRate: 8000})
 	defer m.leave(t)

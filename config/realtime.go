@@ -19,6 +19,8 @@ type Realtime struct {
 	Temperature float64
 	// LocalTurns has the gateway say when turns begin and end, instead of the service.
 	LocalTurns bool
+	// PassThrough gives the model a call's own G.711, where the service takes it.
+	PassThrough bool
 	// Memory tells the model what is known of the call and its caller.
 	Memory bool
 	// ReconnectTries and ReconnectBudget are how a lost connection is made anew.
@@ -71,7 +73,7 @@ type RealtimeGemini struct {
 func defaultRealtime() Realtime {
 	c := kit.DefaultConfig()
 	return Realtime{
-		System: "You are a friendly and helpful assistant.", Temperature: unset, LocalTurns: true, Memory: true,
+		System: "You are a friendly and helpful assistant.", Temperature: unset, LocalTurns: true, PassThrough: c.PassThrough, Memory: true,
 		ReconnectTries: c.Session.Recovery.Tries, ReconnectBudget: c.Session.Recovery.Budget,
 		Opening: c.Opening, Reprompt: c.Reprompt, Goodbye: c.Goodbye, Resumed: c.Resumed, GoOn: c.GoOn, Keyed: c.Keyed,
 		ReplyTimeout: c.ReplyTimeout, FillerAfter: c.FillerAfter, Apology: c.Apology, LostTo: c.LostTo, Ahead: c.Ahead,
@@ -94,7 +96,7 @@ func (a *Assistant) RealtimeConfig() (kit.Config, error) {
 		Instructions: system, Language: a.Conversation.Language, Temperature: optional(r.Temperature), LocalTurns: r.LocalTurns,
 		Recovery: live.Recovery{Tries: r.ReconnectTries, Budget: r.ReconnectBudget},
 	}
-	out.NoFacts = !r.Memory
+	out.PassThrough, out.NoFacts = r.PassThrough, !r.Memory
 	out.Turn = a.Turn
 	out.Turn.Language = a.Conversation.Language
 	out.Greeting, out.SecretDigits, out.NoAudio = a.Conversation.Greeting, a.Conversation.SecretDigits, a.Conversation.NoAudio

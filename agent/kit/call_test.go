@@ -167,13 +167,13 @@ func TestMutedGreeting(t *testing.T) {
 		p.quiet(1)
 		p.wantStopped("This call is recorded.|This call is recorded.")
 		for _, s := range p.script.Last().All(livetest.SentAudio) {
-			if s.PCM[0] != 0 && s.At.Before(p.all(agent.EventAgentStopped)[0].At) {
+			if !holds(s, 0) && s.At.Before(p.all(agent.EventAgentStopped)[0].At) {
 				p.Fatal("the model hears the caller")
 			}
 		}
 		time.Sleep(time.Second)
 		audio := p.script.Last().All(livetest.SentAudio)
-		if audio[len(audio)-1].PCM[0] != 1000 {
+		if !holds(audio[len(audio)-1], 1000) {
 			p.Error("the model does not hear the caller after it")
 		}
 		if got := p.all(agent.EventMuted); len(got) != 2 {
@@ -212,9 +212,9 @@ func TestUplinkOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Stop()
-	u := newUplink(a, false, func(err error) { t.Error(err) })
+	u := newUplink(a, false, pcmSound(), func(err error) { t.Error(err) })
 	for range 3 {
-		u.hear(make([]int16, frameSamples))
+		u.hear(make([]int16, 320))
 	}
 	u.put(job{do: func() error { return a.live.Activity(false) }, after: true})
 	u.work(t.Context())
@@ -224,7 +224,7 @@ func TestUplinkOrder(t *testing.T) {
 	}
 	// The queue is bounded: the oldest goes, and is counted.
 	for range frameQueue + 7 {
-		u.hear(make([]int16, frameSamples))
+		u.hear(make([]int16, 320))
 	}
 	if n := u.lost.Load(); n != 7 {
 		t.Errorf("%d frames lost, want 7", n)
@@ -238,7 +238,7 @@ func TestBackPressure(t *testing.T) {
 		synctest.Wait()
 		s := p.session.(*conversation)
 		s.speech.mu.Lock()
-		if waits := lengthOf(s.speech.waiting); waits > 2500*ms {
+		if waits := s.sound.says.length(s.speech.waiting); waits > 2500*ms {
 			p.Errorf("%v wait", waits)
 		}
 		s.speech.mu.Unlock()
@@ -286,7 +286,7 @@ func TestNoAudio(t *testing.T) {
 // A panic in what a host plugs in ends this call and no other.
 func TestFault(t *testing.T) {
 	ring(t, func(p *phone) {
-		p.cfg.Voice = func(context.Context, string, func([]int16) error) error { panic("voice") }
+		p.cfg.Voice = func(context.Context, string, int, func([]int16) error) error { panic("voice") }
 		p.cfg.Filler, p.cfg.FillerAfter = "One moment.", time.Second
 	}, func(p *phone) {
 		p.speaks("Hello?", time.Second)

@@ -71,7 +71,7 @@ func TestCallOverCascade(t *testing.T) {
 		t.Run(fmt.Sprintf("local turns %v", local), func(t *testing.T) {
 			model, heard := &thinker{}, stttest.NewFake()
 			heard.Add(stttest.Utterance{Text: "What is the matter?"}, stttest.Utterance{Text: "Stop, please."})
-			ring(t, func(p *phone) {
+			ringWith(t, false, func(p *phone) {
 				p.cfg.Session.LocalTurns = local
 				c := cascade.DefaultProviderConfig()
 				c.STT, c.LLM, c.TTS = heard, model, reader{p}

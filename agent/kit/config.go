@@ -12,10 +12,10 @@ import (
 	"parley/agent/turn"
 )
 
-// Voice speaks words of the gateway's own when the model cannot: mono at
-// live.OutputRate, given to say in pieces, which may block. It returns with the first
-// error of say, of ctx, or its own.
-type Voice func(ctx context.Context, text string, say func(pcm []int16) error) error
+// Voice speaks words of the gateway's own when the model cannot: mono at rate Hz, which
+// is live.OutputRate or 8000, given to say in pieces, which may block. It returns with
+// the first error of say, of ctx, or its own.
+type Voice func(ctx context.Context, text string, rate int, say func(pcm []int16) error) error
 
 // Config makes an agent for calls of a realtime model. Provider must be set; start from
 // DefaultConfig for the rest.
@@ -23,14 +23,21 @@ type Voice func(ctx context.Context, text string, say func(pcm []int16) error) e
 // Instructions to the model (Opening, Reprompt, Goodbye, Resumed, GoOn) are told to it
 // and not spoken as they are. What is empty is left out.
 type Config struct {
-	// Provider makes the connection to the model, one for each call.
+	// Provider makes the connection to the model, one for each call. All that it makes
+	// take the same encodings (live.Supporter); New makes one only to ask for them.
 	Provider func() live.LiveProvider
 	// Session is how each is set up. LocalCuts and Transcribe are always set.
 	// LocalTurns has the gateway say when the caller's turn begins and ends, with
 	// providers that can be told (live.TurnTaker); without it the service's voice
 	// detection ends turns, and the gateway decides only what cuts a reply. Tools are
-	// answered by nobody: use the field Tools. Wire must be PCM.
+	// answered by nobody: use the field Tools. Wire must be PCM:
+	// see PassThrough.
 	Session live.LiveConfig
+	// PassThrough gives the model the G.711 of a call as it comes from the network, and
+	// the call what the model says, byte for byte, where the provider takes that
+	// (live.Supporter) and the call begins with it: nothing is decoded, resampled or
+	// coded again. A call that changes its codec goes on, converted here at 8 kHz.
+	PassThrough bool
 	// NoFacts leaves out of the instructions what is known of the call: direction, both
 	// parties, X- headers of a trusted trunk, the context of an outbound call, the time,
 	// and what is remembered of the caller.
@@ -93,9 +100,10 @@ type Config struct {
 // DefaultConfig is everything but the provider.
 func DefaultConfig() Config {
 	return Config{
-		Session: live.LiveConfig{Recovery: live.Recovery{Tries: 4, Budget: 10 * time.Second}},
-		Turn:    turn.DefaultConfig(),
-		Opening: "Greet the caller in one short sentence and ask how you can help.",
+		Session:     live.LiveConfig{Recovery: live.Recovery{Tries: 4, Budget: 10 * time.Second}},
+		Turn:        turn.DefaultConfig(),
+		PassThrough: true,
+		Opening:     "Greet the caller in one short sentence and ask how you can help.",
 		Reprompt: "The caller has said nothing for a while. Ask in a few words whether they are still there, " +
 			"or repeat your last question.",
 		Goodbye: "The caller does not answer any more. Say in one short sentence that you end the call, and goodbye.",
@@ -147,12 +155,15 @@ func New(cfg Config) (agent.Opener, error) {
 	if cfg.Gate == nil {
 		cfg.Gate = tool.NewGate(tool.GateConfig{})
 	}
-	return &opener{cfg}, nil
+	return &opener{cfg: cfg, passes: passesG711(cfg)}, nil
 }
 
-type opener struct{ cfg Config }
+type opener struct {
+	cfg    Config
+	passes bool // calls of G.711 are to be given to the model as they are
+}
 
 // Format is what goes over the contract with providers.
 func (o *opener) Format() agent.Format {
-	return agent.Format{HearRate: live.InputRate, SayRate: live.OutputRate}
+	return agent.Format{HearRate: live.InputRate, SayRate: live.OutputRate, Payloads: o.passes}
 }

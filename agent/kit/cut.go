@@ -81,7 +81,7 @@ func (s *conversation) truncate(r *reply, at time.Duration) {
 		s.speech.mu.Lock()
 		begun, from := it.begun, it.from
 		s.speech.mu.Unlock()
-		length := lengthOf(it.received)
+		length := s.sound.says.length(it.received)
 		played := time.Duration(0)
 		if begun {
 			played = min(max(at-from, 0), length)
@@ -186,7 +186,7 @@ func (s *conversation) sayRest(c cutOff) {
 		if part.reply != old {
 			s.endRest(now)
 			old = part.reply
-			now = &reply{own: old.own, filler: old.filler, done: true, again: true, pending: chat.NewSplitter(), grew: time.Now()}
+			now = &reply{rate: s.sound.says, own: old.own, filler: old.filler, done: true, again: true, pending: chat.NewSplitter(), grew: time.Now()}
 			text := old.whole()
 			if old == c.reply {
 				now.held = c.heard
@@ -201,9 +201,9 @@ func (s *conversation) sayRest(c cutOff) {
 		part.reply = now
 		if part.item != nil {
 			part.item = now.itemOf("") // the service has forgotten the rest of it
-			part.item.received += len(part.pcm)
+			part.item.received += part.samples()
 		}
-		now.received += len(part.pcm)
+		now.received += part.samples()
 		s.speech.add(part)
 	}
 	s.endRest(now)

@@ -36,7 +36,7 @@ func TestCutAnywhere(t *testing.T) {
 				for _, s := range p.wire() {
 					samples += s.samples
 				}
-				played := lengthOf(samples).Truncate(time.Millisecond)
+				played := rate(p.line.says).length(samples).Truncate(time.Millisecond)
 				p.wantSent(fmt.Sprintf("truncate item-1 %v", played))
 				barge := p.all(agent.EventBargeIn)
 				if len(barge) != 1 || barge[0].Reason != "voice" || barge[0].Latency > 200*ms {
@@ -60,7 +60,7 @@ func TestCutWithWordTimes(t *testing.T) {
 		var until time.Duration
 		for i, w := range strings.Fields("incomprehensibilities are no fun at all to say") {
 			until += wordTime
-			p.tell(live.Message{ItemID: "i", Audio: s16le(p.wordPCM(w)), Agent: live.Transcript{Delta: strings.Repeat(" ", min(i, 1)) + w, Until: until}})
+			p.tell(live.Message{ItemID: "i", Audio: p.audio(p.wordPCM(w)), Agent: live.Transcript{Delta: strings.Repeat(" ", min(i, 1)) + w, Until: until}})
 		}
 		p.tell(live.Message{TurnDone: true})
 		p.until("it speaks", func() bool { return len(p.all(agent.EventAgentStarted)) > 0 })
@@ -192,8 +192,8 @@ func TestFalseInterruption(t *testing.T) {
 		for _, s := range p.wire() {
 			total += s.samples
 		}
-		if total != 10*wordSound {
-			p.Errorf("%d samples on the wire, want %d", total, 10*wordSound)
+		if total != 10*p.wordSound() {
+			p.Errorf("%d samples on the wire, want %d", total, 10*p.wordSound())
 		}
 		p.wantUser("|noise")
 	})
@@ -295,13 +295,13 @@ func TestCutEndsSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		b := blocked{newLine(), make(chan struct{})}
-		s := newSpeech(life, b, nil, time.Minute)
+		s := newSpeech(life, b, nil, pcmSound(), time.Minute)
 		var told []*reply
 		s.said = func(r *reply) { told = append(told, r) }
 		done := make(chan struct{})
 		go func() { s.run(); close(done) }()
 		old, fresh := &reply{}, &reply{}
-		s.add(chunk{reply: old, pcm: make([]int16, piece)})
+		s.add(chunk{reply: old, pcm: make([]int16, 2400)})
 		s.add(chunk{reply: old, last: true})
 		<-b.entered
 		if _, rest := s.cut(); len(rest) != 2 {

@@ -72,7 +72,7 @@ func (n notice) happen(s *conversation) {
 func (m message) happen(s *conversation) {
 	now := time.Now()
 	if len(m.Audio) > 0 {
-		s.speech.arrived(len(m.Audio) / 2)
+		s.speech.arrived(len(m.Audio) / s.sound.width)
 	}
 	if m.Interrupted {
 		s.replyComplete()

@@ -16,12 +16,12 @@ import (
 	"parley/agent"
 	"parley/agent/live"
 	"parley/agent/live/livetest"
+	"parley/media/g711"
 )
 
 const (
-	packet    = 20 * ms
-	wordTime  = 200 * ms
-	wordSound = live.OutputRate / 5 // samples of a word
+	packet   = 20 * ms
+	wordTime = 200 * ms
 )
 
 // line is the fake call: a clock that sends a packet and hears a frame every 20 ms, and
@@ -29,28 +29,41 @@ const (
 type line struct {
 	notice func(agent.Notice)
 	hear   func([]int16)
+	// says and hears are the rates of the agent; codec is what the call has.
+	says, hears int
+	// payload takes payloads of wish in the stead of hear.
+	payload func([]byte)
+	wish    string
 
-	mu         sync.Mutex
-	generation int
-	queue      []int16
-	played     int  // samples put on the wire: the timeline
-	flushed    bool // what there is of an incomplete packet is to be sent
-	paused     bool
-	held       bool
-	deaf       bool // no frames come from the caller
-	dead       bool // packets are not sent
-	speaking   bool
-	voice      int16 // what the caller's frames hold
-	wire       []stretch
-	pauses     int
-	stops      int
-	room       chan struct{}
-	stop       chan struct{}
-	stopped    chan struct{}
+	mu    sync.Mutex
+	codec string
+	// coded and decoded are how many samples were said as payloads and as PCM.
+	coded, decoded int
+	generation     int
+	queue          []int16
+	played         int  // samples put on the wire: the timeline
+	flushed        bool // what there is of an incomplete packet is to be sent
+	paused         bool
+	held           bool
+	deaf           bool // no frames come from the caller
+	dead           bool // packets are not sent
+	speaking       bool
+	voice          int16 // what the caller's frames hold
+	wire           []stretch
+	pauses         int
+	stops          int
+	room           chan struct{}
+	stop           chan struct{}
+	stopped        chan struct{}
 }
 
 // delayed is how many samples of what was said a resampler keeps until it is flushed.
-const delayed = live.OutputRate / 250
+func (l *line) delayed() int {
+	if l.says == 8000 {
+		return 0
+	}
+	return l.says / 250
+}
 
 // stretch is some samples of one word in one packet, and when it was sent.
 type stretch struct {
@@ -60,7 +73,7 @@ type stretch struct {
 }
 
 func newLine() *line {
-	return &line{room: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	return &line{says: live.OutputRate, hears: live.InputRate, room: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 func (l *line) run() {
@@ -73,14 +86,34 @@ func (l *line) run() {
 			return
 		case now := <-tick.C:
 			l.mu.Lock()
-			quiet, voice := l.held || l.deaf, l.voice
+			quiet, voice, own := l.held || l.deaf, l.voice, l.payload != nil && l.wish == l.codec
 			l.mu.Unlock()
-			if !quiet {
-				l.hear(slices.Repeat([]int16{voice}, frameSamples))
+			switch {
+			case quiet:
+			case own:
+				l.payload(slices.Repeat([]byte{lawOf(voice)}, 160))
+			default:
+				l.hear(slices.Repeat([]int16{voice}, l.hears/50))
 			}
 			l.slot(now)
 		}
 	}
+}
+
+// lawOf is a voice as payloads hold it.
+func lawOf(voice int16) byte {
+	if voice == 0 {
+		return g711.IdlePCMU
+	}
+	return byte(voice)
+}
+
+// holds says whether what was sent holds a voice.
+func holds(s livetest.Sent, voice int16) bool {
+	if s.Payload != nil {
+		return s.Payload[0] == lawOf(voice)
+	}
+	return s.PCM[0] == voice
 }
 
 // slot sends a packet.
@@ -90,12 +123,12 @@ func (l *line) slot(now time.Time) {
 		l.mu.Unlock()
 		return
 	}
-	n := min(live.OutputRate/50, len(l.queue))
-	if !l.flushed && len(l.queue) < live.OutputRate/50+delayed {
+	n := min(l.says/50, len(l.queue))
+	if !l.flushed && len(l.queue) < l.says/50+l.delayed() {
 		n = 0
 	}
 	var tell *agent.Notice
-	position := time.Duration(l.played) * time.Second / live.OutputRate
+	position := time.Duration(l.played) * time.Second / time.Duration(l.says)
 	switch {
 	case n > 0 && !l.speaking:
 		l.speaking, tell = true, &agent.Notice{Kind: agent.SpeechStarted, At: now, Position: position}
@@ -118,6 +151,28 @@ func (l *line) slot(now time.Time) {
 }
 
 func (l *line) Say(ctx context.Context, pcm []int16) error {
+	l.set(func() { l.decoded += len(pcm) })
+	return l.say(ctx, pcm)
+}
+
+// SayPayload keeps the bytes as they are, so that what comes decoded is known by its
+// values.
+func (l *line) SayPayload(ctx context.Context, encoding string, payload []byte) error {
+	l.mu.Lock()
+	takes := encoding == l.codec && l.says == 8000
+	l.mu.Unlock()
+	if !takes {
+		return agent.ErrEncoding
+	}
+	l.set(func() { l.coded += len(payload) })
+	pcm := make([]int16, len(payload))
+	for i, b := range payload {
+		pcm[i] = int16(b)
+	}
+	return l.say(ctx, pcm)
+}
+
+func (l *line) say(ctx context.Context, pcm []int16) error {
 	l.mu.Lock()
 	generation := l.generation
 	l.mu.Unlock()
@@ -130,7 +185,7 @@ func (l *line) Say(ctx context.Context, pcm []int16) error {
 			l.mu.Unlock()
 			return agent.ErrStopped
 		}
-		n := min(len(pcm), 3*live.OutputRate-len(l.queue))
+		n := min(len(pcm), 3*l.says-len(l.queue))
 		l.flushed = false
 		l.queue = append(l.queue, pcm[:n]...)
 		pcm = pcm[n:]
@@ -162,13 +217,13 @@ func (l *line) Stop() time.Duration {
 	l.stops++
 	l.queue, l.paused = nil, false
 	token(l.room)
-	return time.Duration(l.played) * time.Second / live.OutputRate
+	return time.Duration(l.played) * time.Second / time.Duration(l.says)
 }
 
 func (l *line) Played() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Duration(l.played) * time.Second / live.OutputRate
+	return time.Duration(l.played) * time.Second / time.Duration(l.says)
 }
 
 // hands is the call's control.
@@ -203,6 +258,7 @@ type phone struct {
 	cfg     Config
 	script  *livetest.Script
 	bare    bool // the provider does no more than it must
+	coded   bool // the call has the model's encoding
 	line    *line
 	hands   *hands
 	caller  agent.Call
@@ -224,17 +280,24 @@ var errHungUp = errors.New("caller hung up")
 // everything must be closed.
 func ring(t *testing.T, prepare, script func(*phone)) {
 	t.Helper()
+	t.Run("pcm", func(t *testing.T) { ringWith(t, false, prepare, script) })
+	t.Run("pcmu", func(t *testing.T) { ringWith(t, true, prepare, script) })
+}
+
+// ringWith is ring with one way of the sound.
+func ringWith(t *testing.T, coded bool, prepare, script func(*phone)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPhone(t, prepare)
+		p := newPhone(t, coded, prepare)
 		defer p.hangUp()
 		script(p)
 	})
 }
 
-func newPhone(t *testing.T, prepare func(*phone)) *phone {
+func newPhone(t *testing.T, coded bool, prepare func(*phone)) *phone {
 	t.Helper()
 	p := &phone{
-		T: t, cfg: DefaultConfig(), script: livetest.NewScript(), line: newLine(), hands: &hands{},
+		T: t, cfg: DefaultConfig(), script: livetest.NewScript(), line: newLine(), hands: &hands{}, coded: coded,
 		done: make(chan struct{}), began: time.Now(),
 		caller: agent.Call{ID: "call-1", SessionID: "session-1", Direction: "inbound", Called: "100"},
 	}
@@ -252,9 +315,17 @@ func newPhone(t *testing.T, prepare func(*phone)) *phone {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := opener.Format(); f != (agent.Format{HearRate: 16000, SayRate: 24000}) {
+	f := opener.Format()
+	if f.HearRate != 16000 || f.SayRate != 24000 {
 		t.Errorf("format %+v", f)
 	}
+	if p.coded {
+		p.caller.Codec, p.line.codec = "PCMU", "PCMU"
+		if p.coded = f.Payloads; f.Payloads {
+			p.line.says, p.line.hears = 8000, 8000
+		}
+	}
+	p.caller.Payloads = func(encoding string, hear func([]byte)) { p.line.wish, p.line.payload = encoding, hear }
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p.cancel = cancel
 	c := p.caller
@@ -337,7 +408,7 @@ func (p *phone) heard() string {
 	defer p.mu.Unlock()
 	var whole []string
 	for _, v := range order {
-		if counts[v] >= wordSound {
+		if counts[v] >= p.wordSound() {
 			whole = append(whole, p.said[v-1])
 		}
 	}
@@ -349,7 +420,22 @@ func (p *phone) wordPCM(word string) []int16 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said = append(p.said, word)
-	return slices.Repeat([]int16{int16(len(p.said))}, wordSound)
+	return slices.Repeat([]int16{int16(len(p.said))}, p.wordSound())
+}
+
+// wordSound is how many samples a word has.
+func (p *phone) wordSound() int { return p.line.says / 5 }
+
+// audio is samples as the model says them: payloads hold the value of a word itself.
+func (p *phone) audio(pcm []int16) []byte {
+	if !p.coded {
+		return s16le(pcm)
+	}
+	out := make([]byte, len(pcm))
+	for i, v := range pcm {
+		out[i] = byte(v)
+	}
+	return out
 }
 
 func s16le(pcm []int16) []byte {
@@ -371,7 +457,7 @@ func (p *phone) saysOn(c *livetest.ScriptConn, item, text string) {
 		if i == 0 {
 			lead = ""
 		}
-		_ = c.Tell(live.Message{ItemID: item, Agent: live.Transcript{Delta: lead + w}, Audio: s16le(p.wordPCM(w))})
+		_ = c.Tell(live.Message{ItemID: item, Agent: live.Transcript{Delta: lead + w}, Audio: p.audio(p.wordPCM(w))})
 	}
 }
 

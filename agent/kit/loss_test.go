@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestGoAwayInCall(t *testing.T) {
 		audio := append(c[0].All(livetest.SentAudio)[frames:], c[1].All(livetest.SentAudio)...)
 		lost := 0
 		for _, s := range audio {
-			if s.PCM[0] != 7 {
+			if !holds(s, 7) {
 				lost++
 			}
 		}
@@ -112,7 +113,10 @@ func TestHistoryIsHeard(t *testing.T) {
 
 // speaksFor is a voice of the gateway's own.
 func (p *phone) ownVoice() Voice {
-	return func(_ context.Context, text string, say func([]int16) error) error {
+	return func(_ context.Context, text string, rate int, say func([]int16) error) error {
+		if rate != p.line.says {
+			return fmt.Errorf("a voice at %d Hz", rate)
+		}
 		for _, w := range strings.Fields(text) {
 			if err := say(p.wordPCM(w)); err != nil {
 				return err

@@ -34,6 +34,7 @@ type conversation struct {
 	session   *AgentSession
 	local     bool // we take the turns
 	truncates bool // the provider can be told what was heard
+	sound     sound
 	up        *uplink
 	speech    *speech
 	farewell  *tool.Farewell
@@ -91,15 +92,19 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	if provider == nil {
 		return nil, fmt.Errorf("kit: no provider")
 	}
+	format, err := o.soundOf(c, provider)
+	if err != nil {
+		return nil, err
+	}
 	_, takesTurns := provider.(live.TurnTaker)
 	_, truncates := provider.(live.Truncator)
 	s := &conversation{
-		cfg: o.cfg, call: c, local: o.cfg.Session.LocalTurns && takesTurns, truncates: truncates,
+		cfg: o.cfg, call: c, local: o.cfg.Session.LocalTurns && takesTurns, truncates: truncates, sound: format,
 		events: make(chan event, eventQueue), toolRuns: map[string]int{}, cutItems: map[string]bool{},
 	}
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.farewell = tool.NewFarewell(tool.FarewellConfig{HangUp: func() { s.post(hangUp{}) }})
-	s.speech = newSpeech(s.life, c.Speaker, o.cfg.Voice, o.cfg.Ahead)
+	s.speech = newSpeech(s.life, c.Speaker, o.cfg.Voice, format, o.cfg.Ahead)
 	s.speech.said = func(r *reply) { s.post(said{r}) }
 	s.speech.fail = func(err error) { s.post(trouble{fmt.Errorf("kit: speech: %w", err)}) }
 	registry, err := s.tools()
@@ -110,9 +115,10 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	s.session = newSession(provider, s.callbacks(), registry, s.hooks(), OfCall(c.Memory), c.SessionID, true)
 	s.session.gate = o.cfg.Gate
 	s.session.answered = s.toolAnswered
-	s.up = newUplink(s.session, s.local, func(err error) { s.offer(trouble{err}) })
+	s.up = newUplink(s.session, s.local, format, func(err error) { s.offer(trouble{err}) })
 	cfg := o.cfg.Session
 	cfg.LocalTurns, cfg.LocalCuts, cfg.Transcribe = s.local, true, true
+	cfg.Wire = format.wire
 	if !o.cfg.NoFacts {
 		cfg.Instructions += facts(c)
 	}
@@ -127,6 +133,9 @@ func (o *opener) Open(ctx context.Context, c agent.Call) (agent.Session, error) 
 	if err != nil {
 		s.end(err)
 		return nil, err
+	}
+	if format.coded() && c.Payloads != nil {
+		c.Payloads(format.name, s.hearPayload)
 	}
 	return s, nil
 }
@@ -216,7 +225,7 @@ func (s *conversation) callbacks() Callbacks {
 	return Callbacks{
 		OnMessage: func(m live.Message) {
 			if len(m.Audio) > 0 {
-				s.speech.makeRoom(len(m.Audio) / 2)
+				s.speech.makeRoom(len(m.Audio) / s.sound.width)
 			}
 			for _, c := range m.ToolCalls {
 				s.toolCalled(c)

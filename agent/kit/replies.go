@@ -41,7 +41,7 @@ type progress struct {
 
 // begin makes the reply that the model is at.
 func (s *conversation) begin(now time.Time) *reply {
-	r := &reply{since: s.since, pending: chat.NewSplitterFor(s.cfg.Session.Language), told: s.told}
+	r := &reply{rate: s.sound.says, since: s.since, pending: chat.NewSplitterFor(s.cfg.Session.Language), told: s.told}
 	s.told, s.since, s.expected, s.stalled = nil, time.Time{}, time.Time{}, 0
 	if s.suspects > 0 && s.turns.Open() {
 		s.suspects--
@@ -84,10 +84,15 @@ func (s *conversation) replyGrows(m live.Message, now time.Time) {
 		return
 	}
 	it := r.itemOf(m.ItemID)
-	pcm := r.samples(m.Audio)
-	it.received += len(pcm)
-	r.received += len(pcm)
-	s.speech.add(chunk{reply: r, item: it, pcm: pcm})
+	c := chunk{reply: r, item: it}
+	if s.sound.coded() {
+		c.coded = m.Audio
+	} else {
+		c.pcm = r.samples(m.Audio)
+	}
+	it.received += c.samples()
+	r.received += c.samples()
+	s.speech.add(c)
 }
 
 // tellText reports sentences.
@@ -132,7 +137,7 @@ func (s *conversation) replyComplete() {
 
 // ownReply speaks words of the gateway's own.
 func (s *conversation) ownReply(text string, filler bool, told chan error) {
-	r := &reply{own: true, filler: filler, done: true, told: told, pending: chat.NewSplitter(), grew: time.Now()}
+	r := &reply{rate: s.sound.says, own: true, filler: filler, done: true, told: told, pending: chat.NewSplitter(), grew: time.Now()}
 	r.text.WriteString(text)
 	s.replies = append(s.replies, r)
 	s.progress = progress{next: time.Now()}
@@ -147,14 +152,15 @@ func (s *conversation) ownReply(text string, filler bool, told chan error) {
 func (s *conversation) speechStarted(n agent.Notice) {
 	for _, r := range s.replies {
 		if from, _, begun := s.speech.place(r); begun && !r.started && n.Position >= from {
-			s.agentStarted(r, n.At.Add(-n.Lag))
+			s.agentStarted(r, n.At.Add(-n.Lag), from)
 		}
 	}
 }
 
-func (s *conversation) agentStarted(r *reply, at time.Time) {
+// agentStarted tells of the first packet of r, at a time and a position.
+func (s *conversation) agentStarted(r *reply, at time.Time, from time.Duration) {
 	r.started = true
-	e := agent.Event{Type: agent.EventAgentStarted}
+	e := agent.Event{Type: agent.EventAgentStarted, Position: from}
 	if !r.since.IsZero() {
 		e.Latency = at.Sub(r.since)
 	}
@@ -171,7 +177,7 @@ func (s *conversation) settle(now time.Time) {
 		played := s.call.Speaker.Played()
 		from, to, begun := s.speech.place(r)
 		if begun && !r.started && played > from {
-			s.agentStarted(r, now) // the notice was lost, or is on its way
+			s.agentStarted(r, now, from) // the notice was lost, or is on its way
 		}
 		heard := !begun || played >= to-r.short()
 		if heard && !r.done && r == s.incoming && s.speech.idle() && now.Sub(r.grew) >= settleAfter {

@@ -22,6 +22,7 @@ type reply struct {
 	pending  *chat.Splitter
 	items    []*item
 	odd      []byte // half a sample
+	rate     rate   // of its sound
 	done     bool   // the model has said all of it
 	said     bool   // all was given to the call
 	started  bool   // its first packet was seen on the wire
@@ -120,7 +121,7 @@ func (r *reply) heard(begun bool, from, to, at time.Duration) string {
 		last, began = m.end, m.until
 	}
 	if rest := text[last:]; rest != "" {
-		length := max(lengthOf(r.received), to-from) - began
+		length := max(r.rate.length(r.received), to-from) - began
 		spoken.Begin(from+began, rest)
 		spoken.Grow(length)
 		whole := r.done && (!r.own || r.said)

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"parley/agent"
-	"parley/agent/live"
 )
 
-// piece is how much speech is given to the call at a time.
-const piece = live.OutputRate / 10
+// pieceTime is how much speech is given to the call at a time.
+const pieceTime = 100 * time.Millisecond
 
 // chunk is a stretch of a reply that waits to be spoken.
 type chunk struct {
 	reply *reply
 	item  *item
 	pcm   []int16
-	own   string        // words for the gateway's own voice, in the stead of pcm
+	coded []byte        // sound as the call's codec has it, in the stead of pcm
+	own   string        // words for the gateway's own voice, in the stead of both
 	last  bool          // the reply has no more
 	at    time.Duration // where on the timeline it lies, once spoken
 }
@@ -28,9 +28,14 @@ type chunk struct {
 type speech struct {
 	speaker agent.Speaker
 	voice   Voice
-	limit   int // samples that may wait
-	said    func(r *reply)
-	fail    func(error)
+	sound   sound
+	// payloads is the speaker, if it takes coded sound; pcm is room for what is decoded
+	// because the call has another codec. Both are run's.
+	payloads agent.PayloadSpeaker
+	pcm      []int16
+	limit    int // samples that may wait
+	said     func(r *reply)
+	fail     func(error)
 
 	mu      sync.Mutex
 	queue   []chunk
@@ -49,19 +54,14 @@ type speech struct {
 
 var errCut = errors.New("kit: cut off")
 
-func newSpeech(life context.Context, speaker agent.Speaker, voice Voice, ahead time.Duration) *speech {
+func newSpeech(life context.Context, speaker agent.Speaker, voice Voice, format sound, ahead time.Duration) *speech {
 	s := &speech{
-		speaker: speaker, voice: voice, limit: samplesIn(ahead), life: life,
+		speaker: speaker, voice: voice, sound: format, limit: format.says.samples(ahead), life: life,
 		more: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
+	s.payloads, _ = speaker.(agent.PayloadSpeaker)
 	s.ctx, s.cancel = context.WithCancelCause(life)
 	return s
-}
-
-func samplesIn(d time.Duration) int { return int(int64(d) * live.OutputRate / int64(time.Second)) }
-
-func lengthOf(samples int) time.Duration {
-	return time.Duration(int64(samples) * int64(time.Second) / live.OutputRate)
 }
 
 func token(c chan struct{}) {
@@ -104,7 +104,7 @@ func (s *speech) arrived(samples int) {
 func (s *speech) add(c chunk) {
 	s.mu.Lock()
 	s.queue = append(s.queue, c)
-	s.waiting += len(c.pcm)
+	s.waiting += c.samples()
 	s.mu.Unlock()
 	token(s.more)
 }
@@ -128,8 +128,8 @@ func (s *speech) cut() (at time.Duration, rest []chunk) {
 	at = s.speaker.Stop()
 	s.mu.Lock()
 	for _, c := range s.spoken {
-		if heard := samplesIn(at - c.at); heard < len(c.pcm) {
-			c.pcm = c.pcm[max(heard, 0):]
+		if heard := s.sound.says.samples(at - c.at); heard < c.samples() {
+			c.skip(max(heard, 0))
 			rest = append(rest, c)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *speech) drop(r *reply) {
 	for _, c := range s.queue {
 		if c.reply != r {
 			kept = append(kept, c)
-			s.waiting += len(c.pcm)
+			s.waiting += c.samples()
 		}
 	}
 	s.queue = kept
@@ -200,14 +200,15 @@ func (s *speech) take() (chunk, context.Context, bool) {
 // next takes a piece out of the queue and gives it its place; mu is held.
 func (s *speech) next() chunk {
 	c := s.queue[0]
-	if len(c.pcm) > piece {
-		c.pcm, c.last = c.pcm[:piece:piece], false
-		s.queue[0].pcm = s.queue[0].pcm[piece:]
+	if piece := s.sound.says.samples(pieceTime); c.samples() > piece {
+		c.only(piece)
+		c.last = false
+		s.queue[0].skip(piece)
 	} else {
 		s.queue = s.queue[1:]
 	}
-	s.waiting -= len(c.pcm)
-	if len(c.pcm) > 0 {
+	s.waiting -= c.samples()
+	if c.samples() > 0 {
 		s.settle(&c)
 	}
 	return c
@@ -215,9 +216,10 @@ func (s *speech) next() chunk {
 
 // settle gives a chunk its place on the timeline, behind what was said; mu is held.
 func (s *speech) settle(c *chunk) {
-	c.at = s.base + lengthOf(s.samples)
-	s.samples += len(c.pcm)
-	end := s.base + lengthOf(s.samples)
+	says := s.sound.says
+	c.at = s.base + says.length(s.samples)
+	s.samples += c.samples()
+	end := s.base + says.length(s.samples)
 	if r := c.reply; !r.begun {
 		r.begun, r.from = true, c.at
 	}
@@ -230,7 +232,7 @@ func (s *speech) settle(c *chunk) {
 	}
 	// What was played is kept no longer.
 	played := s.speaker.Played()
-	for len(s.spoken) > 0 && s.spoken[0].at+lengthOf(len(s.spoken[0].pcm)) <= played {
+	for len(s.spoken) > 0 && s.spoken[0].at+says.length(s.spoken[0].samples()) <= played {
 		s.spoken = s.spoken[1:]
 	}
 	s.spoken = append(s.spoken, *c)
@@ -247,6 +249,8 @@ func (s *speech) run() {
 		switch {
 		case c.own != "":
 			err = s.ownWords(ctx, c)
+		case len(c.coded) > 0:
+			err = s.sayCoded(ctx, c.coded)
 		case len(c.pcm) > 0:
 			err = s.speaker.Say(ctx, c.pcm)
 		}
@@ -262,7 +266,7 @@ func (s *speech) run() {
 
 // ownWords speaks with the gateway's own voice.
 func (s *speech) ownWords(ctx context.Context, c chunk) error {
-	return s.voice(ctx, c.own, func(pcm []int16) error {
+	return s.voice(ctx, c.own, int(s.sound.says), func(pcm []int16) error {
 		s.mu.Lock()
 		if ctx.Err() != nil {
 			s.mu.Unlock()

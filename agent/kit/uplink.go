@@ -5,16 +5,12 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
-
-	"parley/agent/live"
 )
 
 const (
 	// frameQueue bounds the frames of 20 ms that wait to be sent; when more come the
 	// oldest is dropped.
 	frameQueue = 50
-	// frameSamples is the length of a frame.
-	frameSamples = live.InputRate / 50
 	// preroll is how many frames from before a turn began are sent with it when we take
 	// the turns: the detector's delay and the first sound.
 	preroll = 30
@@ -29,20 +25,24 @@ const (
 type uplink struct {
 	session *AgentSession
 	gated   bool // audio is sent only within turns
+	sound   sound
 	fail    func(error)
 
-	frames, free chan []int16
+	frames, free chan []byte
 	lost         atomic.Uint64
 	muted        atomic.Bool // silence is sent in the stead of what is heard
+
+	// Of the goroutine that calls hear and take.
+	part []byte // a frame that is not whole; nil: none
+	raw  []byte // what was heard, as it is sent
 
 	mu   sync.Mutex
 	jobs []job
 	wake chan struct{}
 
 	// The goroutine's alone.
-	open  bool     // within a turn
-	ring  [][]byte // what was said before it
-	bytes []byte
+	open bool     // within a turn
+	ring [][]byte // what was said before it
 }
 
 // job is something to be sent.
@@ -52,32 +52,69 @@ type job struct {
 	turn  int8 // it opens (1) or closes (-1) a turn
 }
 
-func newUplink(s *AgentSession, gated bool, fail func(error)) *uplink {
+func newUplink(s *AgentSession, gated bool, format sound, fail func(error)) *uplink {
+	size := int(format.hears) / 50 * format.width
 	u := &uplink{
-		session: s, gated: gated, fail: fail,
-		frames: make(chan []int16, frameQueue), free: make(chan []int16, frameQueue), wake: make(chan struct{}, 1),
-		bytes: make([]byte, 2*frameSamples),
+		session: s, gated: gated, sound: format, fail: fail,
+		frames: make(chan []byte, frameQueue), free: make(chan []byte, frameQueue), wake: make(chan struct{}, 1),
+		raw: make([]byte, 0, size),
 	}
-	for room := make([]int16, frameQueue*frameSamples); len(room) > 0; room = room[frameSamples:] {
-		u.free <- room[:0:frameSamples]
+	for room := make([]byte, frameQueue*size); len(room) > 0; room = room[size:] {
+		u.free <- room[:0:size]
 	}
 	return u
 }
 
-// hear queues a copy of a frame and never blocks.
+// hear queues PCM, coded as the model wants it, and never blocks.
 func (u *uplink) hear(pcm []int16) {
-	var buf []int16
-	select {
-	case buf = <-u.free:
-	default:
-		u.lost.Add(1)
-		select {
-		case buf = <-u.frames:
-		default:
+	u.raw = u.raw[:0]
+	if !u.sound.coded() {
+		for _, v := range pcm {
+			u.raw = binary.LittleEndian.AppendUint16(u.raw, uint16(v))
+		}
+	} else {
+		var err error
+		if u.raw, err = u.sound.enc.Encode(u.raw, pcm); err != nil { // G.711 codes everything
+			u.lost.Add(1)
 			return
 		}
 	}
-	u.frames <- append(buf[:0], pcm...) // there is room for all buffers
+	u.take(u.raw)
+}
+
+// take queues a copy of sound as the model wants it, cut into frames, and never blocks.
+// What is no whole frame waits for more.
+func (u *uplink) take(b []byte) {
+	for len(b) > 0 {
+		if u.part == nil {
+			u.part = u.buffer()
+		}
+		if u.part == nil {
+			return
+		}
+		n := min(cap(u.part)-len(u.part), len(b))
+		u.part = append(u.part, b[:n]...)
+		if b = b[n:]; len(u.part) == cap(u.part) {
+			u.frames <- u.part // there is room for all buffers
+			u.part = nil
+		}
+	}
+}
+
+// buffer is room for a frame; the oldest that waits makes it when there are enough.
+func (u *uplink) buffer() []byte {
+	select {
+	case buf := <-u.free:
+		return buf[:0]
+	default:
+	}
+	u.lost.Add(1)
+	select {
+	case buf := <-u.frames:
+		return buf[:0]
+	default:
+		return nil
+	}
 }
 
 // put queues a job and never blocks.
@@ -147,31 +184,25 @@ func (u *uplink) drain() {
 }
 
 // send sends a frame, or keeps it for the turn to come.
-func (u *uplink) send(f []int16) {
-	b := u.bytes[:0]
-	if u.gated && !u.open {
-		b = u.slot()
-	}
-	muted := u.muted.Load()
-	for _, v := range f {
-		if muted {
-			v = 0
+func (u *uplink) send(f []byte) {
+	if u.muted.Load() {
+		for i := range f {
+			f[i] = u.sound.silence
 		}
-		b = binary.LittleEndian.AppendUint16(b, uint16(v))
+	}
+	if u.gated && !u.open {
+		u.ring = append(u.ring, append(u.slot(cap(f)), f...))
+	} else {
+		u.give(f)
 	}
 	u.free <- f
-	if u.gated && !u.open {
-		u.ring = append(u.ring, b)
-		return
-	}
-	u.bytes = b
-	u.give(b)
 }
 
-// slot is room for a frame that is kept; the oldest goes when there are enough.
-func (u *uplink) slot() []byte {
+// slot is room for a frame of that size that is kept; the oldest goes when there are
+// enough.
+func (u *uplink) slot(size int) []byte {
 	if len(u.ring) < preroll {
-		return make([]byte, 0, 2*frameSamples)
+		return make([]byte, 0, size)
 	}
 	oldest := u.ring[0]
 	u.ring = u.ring[:copy(u.ring, u.ring[1:])]

@@ -185,18 +185,21 @@ func TestOwnWordsHaveTheRateOfTheModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var plain, own int
+	var plain int
 	if err := voice.Speak(t.Context(), "I am sorry.", func(c tts.Chunk) error { plain += len(c.PCM); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := ownWords(voice)(t.Context(), "I am sorry.", func(pcm []int16) error { own += len(pcm); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if want := plain * live.OutputRate / voice.Rate(); own < want || own > want+live.OutputRate/50 {
-		t.Errorf("%d samples, want %d", own, want)
+	for _, rate := range []int{live.OutputRate, 8000} {
+		own := 0
+		if err := ownWords(voice)(t.Context(), "I am sorry.", rate, func(pcm []int16) error { own += len(pcm); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if want := plain * rate / voice.Rate(); own < want || own > want+rate/50 {
+			t.Errorf("%d samples at %d Hz, want %d", own, rate, want)
+		}
 	}
 	stop := errors.New("stop")
-	if err := ownWords(voice)(t.Context(), "I am sorry.", func([]int16) error { return stop }); !errors.Is(err, stop) {
+	if err := ownWords(voice)(t.Context(), "I am sorry.", live.OutputRate, func([]int16) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
 }

@@ -104,10 +104,10 @@ func connections[P live.LiveProvider](p *plugs, section string, make func() (P, 
 	}, nil
 }
 
-// ownWords is a voice at the rate of realtime models.
+// ownWords is a voice at the rate that a call of a realtime model wants.
 func ownWords(voice tts.Voice) kit.Voice {
-	return func(ctx context.Context, text string, say func(pcm []int16) error) error {
-		r, err := resample.New(voice.Rate(), live.OutputRate, resample.Voice)
+	return func(ctx context.Context, text string, rate int, say func(pcm []int16) error) error {
+		r, err := resample.New(voice.Rate(), rate, resample.Voice)
 		if err != nil {
 			return err
 		}
