@@ -26,7 +26,7 @@ const (
 	// EventIdle: nobody has said anything for so long that the caller is asked
 	// (Reason "prompt") or left ("goodbye").
 	EventIdle EventType = "idle"
-	// EventAgentStarted: the first sound of a reply was put on the wire. Latency
+	// EventAgentStarted: the first sound of a reply was put on the wire, at Position. Latency
 	// is the time since the caller's last sound, when the reply answers a turn.
 	EventAgentStarted EventType = "agent_started"
 	// EventAgentText: a sentence of the reply was given to the voice.

@@ -58,13 +58,14 @@ func (s *session) speechStarted(n agent.Notice) {
 		return
 	}
 	if from, sounds := r.sounded(); sounds && n.Position >= from {
-		s.agentStarted(r, n.At.Add(-n.Lag))
+		s.agentStarted(r, n.At.Add(-n.Lag), from)
 	}
 }
 
-func (s *session) agentStarted(r *reply, at time.Time) {
+// agentStarted tells of the first packet of r, at a time and a position.
+func (s *session) agentStarted(r *reply, at time.Time, from time.Duration) {
 	r.started = true
-	e := agent.Event{Type: agent.EventAgentStarted}
+	e := agent.Event{Type: agent.EventAgentStarted, Position: from}
 	if !r.since.IsZero() {
 		e.Latency = at.Sub(r.since)
 	}
@@ -82,7 +83,7 @@ func (s *session) settle(r *reply, now time.Time) {
 	played := s.call.Speaker.Played()
 	if sounds && !r.started && played > from {
 		// The notice was lost, or is on its way, or there was sound before.
-		s.agentStarted(r, now.Add(-max(0, played-from-frameTime)))
+		s.agentStarted(r, now.Add(-max(0, played-from-frameTime)), from)
 	}
 	for len(r.marks) > 0 && played >= r.marks[0].at-slack {
 		a := r.marks[0]

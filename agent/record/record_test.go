@@ -569,6 +569,9 @@ func TestPlayedTime(t *testing.T) {
 			c.Emit(agent.Event{Type: agent.EventAgentStarted}) // without a gap
 			c.Emit(agent.Event{Type: agent.EventAgentStopped, Text: "b", Interrupted: true, Position: 5100 * time.Millisecond})
 			c.Emit(agent.Event{Type: agent.EventAgentStopped, Text: "c", Interrupted: true, Position: 5100 * time.Millisecond})
+			s.Notice(agent.Notice{Kind: agent.SpeechStarted, Position: 6 * time.Second}) // a tone before the reply
+			c.Emit(agent.Event{Type: agent.EventAgentStarted, Position: 6300 * time.Millisecond})
+			c.Emit(agent.Event{Type: agent.EventAgentStopped, Text: "d", Heard: "d", Position: 7 * time.Second})
 			return nil
 		}}
 		var err error
@@ -581,7 +584,7 @@ func TestPlayedTime(t *testing.T) {
 		for e := range r.read(t, "1", "session1").Events().All() {
 			got = append(got, fmt.Sprint(e.CustomMetadata[record.MetaPlayed]))
 		}
-		if want := "2000 100 0 <nil>"; strings.Join(got, " ") != want {
+		if want := "2000 100 0 700 <nil>"; strings.Join(got, " ") != want {
 			t.Errorf("got %v, want %s", got, want)
 		}
 		r.close(t)

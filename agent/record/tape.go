@@ -107,7 +107,10 @@ func (t *tape) emit(e agent.Event) {
 	case agent.EventUserStopped:
 		t.userStopped(e)
 	case agent.EventAgentStarted:
-		t.sounded, t.from = true, max(t.stopped, time.Duration(t.sounds.Load()))
+		t.sounded, t.from = true, max(t.stopped, e.Position)
+		if e.Position == 0 { // it does not say, or it is the first
+			t.from = max(t.stopped, time.Duration(t.sounds.Load()))
+		}
 	case agent.EventAgentStopped:
 		t.agentStopped(e)
 	case agent.EventToolCall:
