@@ -2,6 +2,7 @@ package cartesia_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,42 @@ func TestAConnectionThatEndedWhileItWaited(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 		}
 		if s.Dialled() != 2 {
+			t.Errorf("%d connections", s.Dialled())
+		}
+	})
+}
+
+// TestAllThatWaitedAreOfNoUse: after one that breaks off, a text goes over a new connection,
+// not over another that has waited as long.
+func TestAllThatWaitedAreOfNoUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sockettest.Serve(t, func(p *sockettest.Peer) {
+			greet(p)
+			id, text := request(p)
+			p.Send(messages(id, text, before)...)
+			if p.Number < 3 {
+				_, _ = p.TryRead() // the next request, or the voice's end
+				p.Drop()
+				return
+			}
+			p.Wait()
+		})
+		v := voiceAt(t, s, func(c *cartesia.Config) { c.Timeout = time.Minute })
+		var both sync.WaitGroup
+		release := make(chan struct{})
+		for range 2 {
+			both.Go(func() {
+				if err := v.Speak(t.Context(), "one", func(tts.Chunk) error { <-release; return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(500 * ms)
+		close(release)
+		both.Wait()
+		h, err := speak(t, v, "two")
+		h.whole(t, "two", err)
+		if s.Dialled() != 3 {
 			t.Errorf("%d connections", s.Dialled())
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,6 +223,21 @@ func TestNothingAliases(t *testing.T) {
 	for i, x := range got[400 : len(got)-400] {
 		if x > 20 || x < -20 {
 			t.Fatalf("%d at %d: 7 kHz is heard at 8 kHz", x, i)
+		}
+	}
+}
+
+// TestSoundKeepsItsPlace at another rate, so that words do.
+func TestSoundKeepsItsPlace(t *testing.T) {
+	for _, in := range []int{8000, 22050, 44100, 48000} {
+		pcm := tone(in)
+		clear(pcm[:in/2])
+		got, err := decode(NewDecoder(16000, Format{S16LE, in, 1}, ""), encode(t, Format{}, pcm), 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := slices.IndexFunc(got, func(x int16) bool { return x > 4000 }); at < 8000-4 || at > 8000+4 {
+			t.Errorf("from %d Hz: it begins at %d, want 8000", in, at)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func TestWordsAreFound(t *testing.T) {
 		{"a number is written out", "We have 40 dogs.", []told{{"We", 0, 100}, {"have", 100, 300}, {"forty", 300, 700}, {"dogs", 700, 1000}}, []word{{"We", 0, 100}, {"have", 100, 300}, {"40", 300, 700}, {"dogs.", 700, 1000}}},
 		{"a number at the end", "It costs $39.99", []told{{"It", 0, 100}, {"costs", 100, 300}, {"thirty", 300, 500}, {"nine", 500, 700}, {"dollars", 700, 900}}, []word{{"It", 0, 100}, {"costs", 100, 300}, {"$39.99", 300, 1000}}},
 		{"a number, then a short word", "at 9 am ok", []told{{"at", 0, 100}, {"nine", 100, 300}, {"am", 300, 500}, {"ok", 500, 600}}, []word{{"at", 0, 100}, {"9", 100, 300}, {"am", 300, 500}, {"ok", 500, 600}}},
+		{"a number, then a short word at the end", "at 9 am", []told{{"at", 0, 100}, {"nine", 100, 300}, {"am", 300, 500}}, []word{{"at", 0, 100}, {"9", 100, 300}, {"am", 300, 500}}},
 		{"an abbreviation", "Dr. Smith is in.", []told{{"Doctor", 0, 400}, {"Smith", 400, 800}, {"is", 800, 900}, {"in", 900, 1000}}, []word{{"Dr.", 0, 400}, {"Smith", 400, 800}, {"is", 800, 900}, {"in.", 900, 1000}}},
 		{"a word is left out", "please [laughs] wait here", []told{{"please", 0, 300}, {"wait", 500, 700}, {"here", 700, 1000}}, []word{{"please", 0, 300}, {"[laughs]", 300, 500}, {"wait", 500, 700}, {"here", 700, 1000}}},
 		{"something is said besides", "one two three", []told{{"uhm", 0, 100}, {"one", 100, 200}, {"two", 200, 300}, {"three", 300, 400}}, []word{{"one", 100, 200}, {"two", 200, 300}, {"three", 300, 400}}},

@@ -146,6 +146,25 @@ func TestNothingAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestBegunAnew: nothing is left of what was not heard.
+func TestBegunAnew(t *testing.T) {
+	var h heard
+	s := NewSpeech(t.Context(), "one two", 1000, true, h.out)
+	s.Token("on", 0, 100*ms)
+	if err := s.Sound(make([]int16, 200)); err != nil || h.samples != 0 || !s.Again() {
+		t.Fatal(h.samples, err)
+	}
+	s.Token("one", 10*ms, 150*ms)
+	s.Token("two", 150*ms, 300*ms)
+	if err := s.Sound(make([]int16, 300)); err != nil || s.End() != nil {
+		t.Error(err)
+	}
+	want := []tts.Word{{Text: "one", Start: 10 * ms, End: 150 * ms}, {Text: "two", Start: 150 * ms, End: 300 * ms}}
+	if h.samples != 300 || !slices.Equal(h.words, want) {
+		t.Errorf("%d samples, %v; want 300, %v", h.samples, h.words, want)
+	}
+}
+
 func TestText(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"hello", "hello"}, {" a\x00b\n", "a b"}, {"caf\xe9", "caf\ufffd"}, {"", ""}, {" \u00a0\t", ""}, {"...", ""}, {"— !", ""},
