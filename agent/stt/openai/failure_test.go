@@ -70,7 +70,12 @@ func TestFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, tt.answers...)
-			c := begin(t, recognizer(t, s.server.URL, func(c *Config) { c.Stream = tt.stream; c.Timeout = 1500 * time.Millisecond }), stt.Options{})
+			c := begin(t, recognizer(t, s.server.URL, func(c *Config) {
+				c.Stream, c.Timeout = tt.stream, 20*time.Second
+				if strings.Contains(tt.name, "stall") {
+					c.Timeout = 300 * time.Millisecond
+				}
+			}), stt.Options{})
 			c.say()
 			r := c.next()
 			for r.Text != "" && !r.Final {

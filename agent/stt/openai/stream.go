@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"parley/agent/stt"
 	"parley/agent/stt/internal/utterance"
@@ -167,75 +166,4 @@ func (s *stream) listen(u *spoken) bool {
 		}
 	}
 	return false
-}
-
-// interim transcribes an utterance that is still being spoken, one request at a time.
-// It belongs to the stream's goroutine.
-type interim struct {
-	s      *stream
-	u      *spoken
-	step   int // samples; 0: never
-	next   int
-	said   string
-	busy   bool
-	done   chan heard
-	cancel context.CancelFunc
-	ctx    context.Context
-}
-
-// heard is the answer to one of an interim's requests.
-type heard struct {
-	transcript
-	err error
-}
-
-func (s *stream) newInterim(u *spoken) *interim {
-	i := &interim{s: s, u: u, done: make(chan heard, 1), cancel: func() {}}
-	if s.r.cfg.Interims > 0 {
-		i.step = int(s.r.cfg.Interims * time.Duration(s.r.cfg.Rate) / time.Second)
-		i.next = i.step
-		i.ctx, i.cancel = context.WithCancel(s.ctx)
-	}
-	return i
-}
-
-// consider sends a request if it is time to.
-func (i *interim) consider(samples int) {
-	if i.step == 0 || i.busy || samples < i.next {
-		return
-	}
-	pcm := i.s.in.Append(nil, i.u)
-	i.next = len(pcm) + i.step
-	if !i.s.worth(pcm) {
-		return
-	}
-	i.busy = true
-	go func() {
-		ctx, cancel := context.WithTimeoutCause(i.ctx, i.s.r.cfg.Timeout, errLate)
-		defer cancel()
-		t, err := i.s.r.transcribe(ctx, pcm, i.s.language, i.u.Expect, nil)
-		i.done <- heard{t, err}
-	}()
-}
-
-// take reports an answer, if it says anything new. After an error there are no more:
-// the final transcript is what counts.
-func (i *interim) take(t heard) {
-	i.busy = false
-	switch {
-	case t.err != nil:
-		i.step = 0
-		i.s.report(stt.Result{Err: t.err})
-	case t.text != "" && t.text != i.said && (t.confidence == 0 || t.confidence >= i.s.r.cfg.Reject):
-		i.said = t.text
-		i.s.report(stt.Result{Text: t.text, Confidence: t.confidence})
-	}
-}
-
-// stop gives up the request that is under way, and waits for it.
-func (i *interim) stop() {
-	i.cancel()
-	if i.busy {
-		<-i.done
-	}
 }
