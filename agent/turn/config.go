@@ -54,6 +54,11 @@ type Config struct {
 	// STTLatency is how long after the caller's last sound the recogniser may take to give
 	// a final transcript by itself. The turn ends no sooner without one. 0: it is asked.
 	STTLatency time.Duration
+	// WordLag is how late interim transcripts may be. A voice that goes on without words,
+	// of somebody else in the room, does not keep open a turn whose words are final: it
+	// ends so long after silence would have ended it. 0: the voice has to end. It needs a
+	// recogniser that gives interim transcripts, and final ones by itself.
+	WordLag time.Duration
 	// DetectorThreshold is the probability from which the verdict of a Detector is that the
 	// caller is done, and DetectorTimeout how long he may be silent when it is not.
 	DetectorThreshold float64
@@ -135,6 +140,7 @@ func DefaultConfig() Config {
 		SpeechTimeout:     600 * time.Millisecond,
 		SentenceTimeout:   300 * time.Millisecond,
 		SpellingTimeout:   1500 * time.Millisecond,
+		WordLag:           900 * time.Millisecond,
 		DetectorThreshold: 0.5,
 		DetectorTimeout:   3 * time.Second,
 		StopTimeout:       5 * time.Second,
@@ -168,6 +174,7 @@ func (c Config) checkTimes() error {
 	between("speech timeout", c.SpeechTimeout, 0, 10*time.Second)
 	between("sentence timeout", c.SentenceTimeout, 0, 10*time.Second)
 	between("spelling timeout", c.SpellingTimeout, 0, 10*time.Second)
+	between("word lag", c.WordLag, 0, 10*time.Second)
 	between("stt latency", c.STTLatency, 0, 10*time.Second)
 	between("detector timeout", c.DetectorTimeout, 0, 30*time.Second)
 	between("stop timeout", c.StopTimeout, time.Second, time.Minute)

@@ -122,7 +122,7 @@ func (c *Controller) opens(text string, final, asked bool) (reason string, ok bo
 	if c.replying {
 		e.certain, e.reason = c.meant(text, final, asked || c.leaving, e.command)
 		if !e.certain && e.reason == ByBackchannel {
-			if final && c.phase == doubt {
+			if c.phase == doubt { // an interim one will do: the voice is over, and a final one with more stops the agent still
 				c.standDown(ByBackchannel)
 			}
 			return "", false

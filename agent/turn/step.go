@@ -93,8 +93,10 @@ func (c *Controller) phaseDue() (time.Time, bool) {
 		if !c.voice && c.deadline.Before(due) {
 			due = c.deadline
 		}
-		if at, ok := c.eagerAt(); ok && at.Before(due) {
-			due = at
+		for _, when := range []func() (time.Time, bool){c.eagerAt, c.wordlessAt} {
+			if at, ok := when(); ok && at.Before(due) {
+				due = at
+			}
 		}
 		return due, true
 	}
@@ -123,6 +125,8 @@ func (c *Controller) expire() {
 		case open:
 			if at, ok := c.eagerAt(); ok && !at.After(c.now) {
 				c.eager()
+			} else if at, ok := c.wordlessAt(); ok && !at.After(c.now) {
+				c.wordless()
 			} else {
 				c.endpoint()
 			}

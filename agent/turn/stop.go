@@ -91,6 +91,24 @@ func (c *Controller) externalStop() {
 	}
 }
 
+// wordlessAt is when a voice without words does not keep the turn open any longer: the
+// words before it are final, and those of the caller would be there by now.
+func (c *Controller) wordlessAt() (time.Time, bool) {
+	h := &c.heard
+	if !c.voice || c.cfg.WordLag <= 0 || !h.interim || h.pending || h.text == "" || !c.stops(StopTimeout) && !c.stops(StopDetector) {
+		return time.Time{}, false
+	}
+	after, _ := c.silence()
+	return h.finalAt.Add(after + c.cfg.WordLag), true
+}
+
+// wordless ends the turn whose voice goes on without words.
+func (c *Controller) wordless() {
+	c.stretch(c.heard.finalAt)
+	c.because = ByNoWords
+	c.finish()
+}
+
 // endpoint is reached when the caller has been quiet for long enough, or has
 // spoken for too long.
 func (c *Controller) endpoint() {

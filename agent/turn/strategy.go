@@ -85,6 +85,7 @@ const (
 	ByWatchdog = "stop_timeout"
 	ByMaxTurn  = "max_turn"
 	ByMute     = "muted"
+	ByNoWords  = "no_words" // a voice goes on, and no more words come
 )
 
 // Of Pause, Resume, GoOn and Discard, and of Idle and Goodbye:
