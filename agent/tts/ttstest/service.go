@@ -120,7 +120,11 @@ func broken(pieces int) act {
 		} else {
 			s.Answer(s.t, r)
 		}
-		panic(http.ErrAbortHandler)
+		if conn, _, err := http.NewResponseController(w).Hijack(); err != nil {
+			s.t.Errorf("the connection cannot be dropped: %v", err)
+		} else {
+			_ = conn.Close()
+		}
 	}
 }
 
