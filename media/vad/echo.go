@@ -253,7 +253,8 @@ func (e *Echo) Edge(v Edge) {
 		e.highest = max(e.recent[0], e.recent[1], e.recent[2])
 	case Off, Rejected:
 		lag := int(v.Lag / echoStep)
-		within := e.silent >= lag && e.silent-lag <= len(e.sent)
+		// A sound that still goes on has not ended with the agent: a model took it for no voice.
+		within := lag >= 2 && e.silent >= lag && e.silent-lag <= len(e.sent)
 		if e.sounds && within && e.length-lag <= longestEcho {
 			e.boost = max(e.boost, bounded(e.highest-e.against))
 		}

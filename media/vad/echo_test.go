@@ -145,6 +145,29 @@ func TestACallerIsNotTakenForAnEcho(t *testing.T) {
 	}
 }
 
+// A cough that a model takes for no voice while it still sounds has not ended with the
+// agent: whoever speaks after it is heard. One that has ended may be the echo.
+func TestACoughIsNotTakenForAnEcho(t *testing.T) {
+	for _, c := range []struct {
+		lag  time.Duration
+		echo bool
+	}{{0, false}, {10 * time.Millisecond, false}, {60 * time.Millisecond, true}} {
+		e, err := NewEcho(EchoConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Sent(-18, time.Second)
+		e.Heard(-15, 40*time.Millisecond)
+		e.Edge(Edge{Candidate, 40 * time.Millisecond})
+		e.Sent(Quiet, 100*time.Millisecond)
+		e.Heard(-15, 100*time.Millisecond)
+		e.Edge(Edge{Rejected, c.lag})
+		if g := e.Gain(); (g > -20) != c.echo {
+			t.Errorf("after a sound that ended %v ago the gain is %.1f dB", c.lag, g)
+		}
+	}
+}
+
 func TestTheFloorGoesWithTheAgent(t *testing.T) {
 	e, err := NewEcho(EchoConfig{Loss: 20, Margin: 6, Delay: 200 * time.Millisecond})
 	if err != nil {
