@@ -39,10 +39,12 @@ func (s *session) watchModel(r *reply, now time.Time) {
 	}
 	silent := now.Sub(since)
 	if silent >= limit {
-		r.giveUp(errNoWord)
+		// Closed before it is given up: the model's worker must not be first with an error
+		// that only says that it was cancelled.
 		if r.close(errNoWord, s.fallback(r)) {
 			s.complain(errNoWord)
 		}
+		r.giveUp(errNoWord)
 		return
 	}
 	if r.lastPause != since && silent >= pauseAfter {
