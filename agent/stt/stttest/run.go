@@ -327,7 +327,9 @@ func testLongSilence(t *testing.T, s Subject, r stt.Recognizer) {
 			t.Fatal(err)
 		}
 	}
-	if after := heap(); after > before+4<<20 {
+	// Ten minutes are 19 MB at 16 kHz. What a scripted service in the process has not read
+	// yet counts too.
+	if after := heap(); after > before+8<<20 {
 		t.Errorf("the heap grew by %d bytes", after-before)
 	}
 	say(t, st, r.Rate(), s.Speech)
