@@ -119,6 +119,17 @@ func (s *conversation) dropReply(r *reply, item string) {
 	tell(r, errCut)
 }
 
+// outOfDate drops what comes of a reply to a turn that is out of date, and has the model
+// forget it. Calls of tools are answered all the same.
+func (s *conversation) outOfDate(m live.Message) bool {
+	if id := m.ItemID; id != "" && !s.cutItems[id] {
+		s.cutItems[id] = true
+		s.up.put(job{do: func() error { return s.session.live.Truncate(id, 0) }})
+	}
+	s.stale = !m.TurnDone
+	return len(m.ToolCalls) == 0
+}
+
 // dropSuspects drops the replies to a turn that is out of date.
 func (s *conversation) dropSuspects() {
 	for _, r := range append([]*reply(nil), s.replies...) {

@@ -127,6 +127,38 @@ func TestStaleReply(t *testing.T) {
 	})
 }
 
+// The same when it comes after the turn has ended, which a pressed key does at once: the
+// model has the old question to answer first.
+func TestStaleReplyAfterTheTurn(t *testing.T) {
+	ring(t, func(p *phone) { p.cfg.Turn.MaxDigits = 1 }, func(p *phone) {
+		p.speaks("Tell me about", time.Second)
+		p.key("5")
+		p.wantSent("text I pressed these keys of my telephone: 5")
+		p.replies("old", "About what?")
+		p.replies("new", "Five it is.")
+		p.quiet(1)
+		if got := p.heard(); got != "Five it is." {
+			p.Errorf("heard %q", got)
+		}
+		p.wantSent("text I pressed these keys of my telephone: 5", "truncate old 0s")
+		p.wantStopped("Five it is.|Five it is.")
+	})
+}
+
+// A model that gives up on its reply before a word of it came has no other to drop.
+func TestStaleReplyThatNeverCame(t *testing.T) {
+	ring(t, func(p *phone) { p.cfg.Turn.MaxDigits = 1 }, func(p *phone) {
+		p.speaks("Tell me about", time.Second)
+		p.key("5")
+		p.tell(live.Message{TurnDone: true})
+		p.replies("new", "Five it is.")
+		p.quiet(1)
+		if got := p.heard(); got != "Five it is." {
+			p.Errorf("heard %q", got)
+		}
+	})
+}
+
 // BR-126: the service's own voice detection cuts nothing, not even when it has stopped
 // its reply.
 func TestServiceCannotCut(t *testing.T) {

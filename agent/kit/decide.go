@@ -110,6 +110,11 @@ func (s *conversation) callerWas(reason, by string) {
 func (s *conversation) turnClosed(d turn.Decision) {
 	s.cutOff = cutOff{}
 	s.dropSuspects()
+	// Who was asked anew has the old question to answer first: replies come one by one.
+	s.stale = s.suspects > 0 && s.truncates && (s.local || d.Digits)
+	if s.stale {
+		s.suspects = 0
+	}
 	s.dropping = s.dropping && !s.truncates // by now the provider does it itself
 	s.speech.hold(false)
 	s.replying = true

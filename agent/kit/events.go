@@ -79,7 +79,7 @@ func (m message) happen(s *conversation) {
 		s.dropping = false
 	}
 	s.userWords(m.User, now)
-	if s.dropped(live.Message(m)) {
+	if s.stale && s.outOfDate(live.Message(m)) || s.dropped(live.Message(m)) {
 		return
 	}
 	if m.Agent.Delta != "" || m.Agent.Done || len(m.Audio) > 0 {
@@ -91,7 +91,11 @@ func (m message) happen(s *conversation) {
 	}
 	if m.TurnDone {
 		s.answers(s.incoming)
-		if s.incoming == nil && !s.called {
+		switch {
+		case s.incoming != nil || s.called:
+		case s.suspects > 0: // to what is out of date
+			s.suspects--
+		default:
 			s.expected = time.Time{} // it has nothing to say
 		}
 		s.called = false
@@ -126,7 +130,7 @@ func (gone) happen(s *conversation) {
 	s.away = true
 	s.lost = s.lost || s.incoming != nil || !s.expected.IsZero()
 	s.replyComplete()
-	s.dropping = false
+	s.dropping, s.stale, s.suspects = false, false, 0
 }
 
 func (back) happen(s *conversation) {

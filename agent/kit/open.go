@@ -63,6 +63,7 @@ type conversation struct {
 	evident  bool      // the service has answered the turn that is open
 	called   bool      // the model's present response has called tools
 	suspects int       // replies to come that answer a turn which is out of date
+	stale    bool      // the reply to come is one of those, though the turn has ended
 	unwanted time.Time // until when a reply that begins is none that is wanted
 	told     chan error
 	cutOff   cutOff
