@@ -106,7 +106,11 @@ bench-hold: ## CALLS calls for MINUTES minutes: nothing lost, memory flat, then 
 bench-audio: ## what an agent hears over bad lines, beside other receivers; prints the table and the bars
 	cd bench && $(GO) run ./audio
 
+bench-turns: weights ## the scorecard of turn taking, in some ten minutes; prints the tables and the bars
+	@deploy/install-deps.sh build test
+	cd bench && $(GO) run ./turns
+
 clean: ## remove what was built
 	rm -rf bin out
 
-.PHONY: help deps weights build run demo test lint unit nocgo suites peers fuzz bench-calls bench-sip bench-hold bench-audio clean
+.PHONY: help deps weights build run demo test lint unit nocgo suites peers fuzz bench-calls bench-sip bench-hold bench-audio bench-turns clean

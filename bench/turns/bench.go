@@ -126,12 +126,13 @@ func (b *bench) run(ctx context.Context, trials []*trial, atOnce int) error {
 					return
 				}
 				trials[i].err = trials[i].run(ctx, b, i)
-				fmt.Fprintf(os.Stderr, "\r%d of %d calls, %v ", done.Add(1), len(trials), time.Since(began).Round(time.Second))
+				if n := done.Add(1); n%25 == 0 {
+					fmt.Fprintf(os.Stderr, "turns: %d of %d calls, %v\n", n, len(trials), time.Since(began).Round(time.Second))
+				}
 			}
 		})
 	}
 	all.Wait()
-	fmt.Fprintln(os.Stderr)
 	failed := 0
 	for _, t := range trials {
 		if t.err != nil {

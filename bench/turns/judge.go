@@ -39,24 +39,30 @@ type moment struct {
 // course is what was heard in a call, and what the gateway says about it.
 type course struct {
 	speech []time.Duration // when packets of the agent's speech arrived
-	loud   []time.Duration // those of them with a sound that people hear
+	before []int           // how many packets of silence came before each of them
 	events []moment
 }
 
 // timeline puts a call on the phone's clock.
 func timeline(p *phone.Phone, c *phone.Call, events []agent.Event) course {
-	var out course
-	for _, m := range c.Log().Marks(phone.Heard) {
-		if m.Level > speaks {
-			out.speech = append(out.speech, m.At)
-		}
-		if m.Level >= audio.Loud {
-			out.loud = append(out.loud, m.At)
-		}
-	}
+	out := courseOf(c.Log().Marks(phone.Heard))
 	zero := p.Wall(0)
 	for _, e := range events {
 		out.events = append(out.events, moment{e, e.At.Sub(zero)})
+	}
+	return out
+}
+
+// courseOf is what packets of these levels hold.
+func courseOf(marks []audio.Mark) (out course) {
+	silent := 0
+	for _, m := range marks {
+		if m.Level <= speaks {
+			silent++
+			continue
+		}
+		out.speech, out.before = append(out.speech, m.At), append(out.before, silent)
+		silent = 0
 	}
 	return out
 }
@@ -66,8 +72,9 @@ const (
 	// slack is how much sooner or later than it was told an event may be seen in the
 	// packets.
 	slack = 60 * time.Millisecond
-	// gapFrom is the shortest silence between two packets that counts as one.
-	gapFrom = 50 * time.Millisecond
+	// gapFrom is how many packets of silence between two of speech are a pause. That none
+	// come for a while is the machine's doing, not the agent's.
+	gapFrom = 2
 	// lookFor is how long after what was said its effects are looked for.
 	lookFor = 4 * time.Second
 )
@@ -95,7 +102,7 @@ func judge(all []said, c course) []outcome {
 // interrupted judges what was said over the agent.
 func (c course) interrupted(s said, until time.Duration) outcome {
 	o := outcome{item: s.item}
-	o.silent = c.last(s.from) < s.from-gapFrom
+	o.silent = c.last(s.from) < s.from-slack
 	barge, ok := c.first(agent.EventBargeIn, s.from-packet, until)
 	if !ok {
 		o.gap = c.gap(s.from-packet, min(until, s.to+lookFor/2))
@@ -121,13 +128,15 @@ func (c course) waited(s said) outcome {
 			o.stops++
 		}
 	}
-	before := s.from
-	for _, at := range append(c.between(s.from, s.to), s.to) {
-		if at-before >= gapFrom {
+	for i, at := range c.speech {
+		if n := c.before[i]; i > 0 && at >= s.from && c.speech[i-1] < s.to && n >= gapFrom {
 			o.pauses++
-			o.quiet += at - before - packet
+			// What of it lies in this time.
+			o.quiet += min(time.Duration(n)*packet, min(at, s.to)-max(c.speech[i-1], s.from))
 		}
-		before = at
+	}
+	if rest := s.to - c.last(s.to); rest > slack && c.next(s.to) == 0 {
+		o.quiet += rest
 	}
 	return o
 }
@@ -198,20 +207,11 @@ func (c course) next(from time.Duration) time.Duration {
 	return 0
 }
 
-func (c course) between(from, to time.Duration) (out []time.Duration) {
-	for _, s := range c.speech {
-		if s >= from && s < to {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // gap is the longest silence between two packets of speech that begins in a time.
 func (c course) gap(from, to time.Duration) (longest time.Duration) {
 	for i := 1; i < len(c.speech); i++ {
-		if before := c.speech[i-1]; before >= from && before < to && c.speech[i]-before >= gapFrom {
-			longest = max(longest, c.speech[i]-before-packet)
+		if last := c.speech[i-1]; last >= from && last < to && c.before[i] >= gapFrom {
+			longest = max(longest, time.Duration(c.before[i])*packet)
 		}
 	}
 	return longest

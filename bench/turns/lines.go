@@ -87,17 +87,6 @@ func (t *table) printEnds() {
 // bars prints what is asked for, and whether it was so.
 func (t *table) bars() {
 	fmt.Println()
-	bar := func(name string, value, limit string, met bool) {
-		verdict := "met"
-		if !met {
-			verdict = "missed"
-		}
-		fmt.Printf("BAR %s %s <= %s %s\n", name, value, limit, verdict)
-	}
-	atMost := func(name string, got, limit time.Duration) { bar(name, ms(got), ms(limit), got <= limit) }
-	shareAtMost := func(name string, got count, limit float64) {
-		bar(name, percent(got.share())+" ("+got.text()+")", percent(limit), got.share() <= limit)
-	}
 	for _, detector := range []string{"energy", "silero"} {
 		on := func(which func(line) bool) *score {
 			return t.score(func(r row) bool { return r.setting.detector == detector && which(r.line) })
@@ -124,4 +113,19 @@ func (t *table) bars() {
 		shareAtMost(detector+", clean and echo: turns closed too early", quiet.early, 0)
 		shareAtMost(detector+", 10 dB: turns not closed within 8 s", noisy.never, 0.02)
 	}
+}
+
+// bar prints one thing that is asked for.
+func bar(name, value, limit string, met bool) {
+	verdict := "met"
+	if !met {
+		verdict = "missed"
+	}
+	fmt.Printf("BAR %s %s <= %s %s\n", name, value, limit, verdict)
+}
+
+func atMost(name string, got, limit time.Duration) { bar(name, ms(got), ms(limit), got <= limit) }
+
+func shareAtMost(name string, got count, limit float64) {
+	bar(name, percent(got.share())+" ("+got.text()+")", percent(limit), got.share() <= limit)
 }

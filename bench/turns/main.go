@@ -23,6 +23,7 @@ type options struct {
 	atOnce int
 	seed   uint64
 	only   string
+	list   bool
 }
 
 func main() {
@@ -31,6 +32,7 @@ func main() {
 	flag.IntVar(&o.atOnce, "calls", 48, "calls at once")
 	flag.Uint64Var(&o.seed, "seed", 1, "luck of the callers and the noises")
 	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, commands; empty: all")
+	flag.BoolVar(&o.list, "list", false, "print what became of each thing that was said")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,7 +51,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	var all []*trial
-	var lines, settings *table
+	var lines, settings, commands *table
 	if o.wants("lines") {
 		lines = b.lineTrials(o)
 		all = append(all, lines.trials...)
@@ -57,6 +59,10 @@ func run(ctx context.Context, o options) (err error) {
 	if o.wants("settings") {
 		settings = b.settingTrials(o)
 		all = append(all, settings.trials...)
+	}
+	if o.wants("commands") {
+		commands = b.commandTrials(o)
+		all = append(all, commands.trials...)
 	}
 	machine := watch()
 	began := time.Now()
@@ -67,6 +73,11 @@ func run(ctx context.Context, o options) (err error) {
 		len(all), time.Since(began).Round(time.Second), o.atOnce)
 	fmt.Printf("callers: %s; detectors: %s\n", strings.Join(b.callers.sources, ", "), strings.Join(b.detectors(), ", "))
 	fmt.Printf("a goroutine that wanted to run every 2 ms was late by %s\n", machine.stop())
+	if o.list {
+		for _, t := range all {
+			t.list()
+		}
+	}
 	if lines != nil {
 		lines.printOver()
 		lines.printEnds()
@@ -74,8 +85,14 @@ func run(ctx context.Context, o options) (err error) {
 	if settings != nil {
 		settings.printSettings()
 	}
+	if commands != nil {
+		commands.printCommands()
+	}
 	if lines != nil {
 		lines.bars()
+	}
+	if settings != nil {
+		settings.settingBars()
 	}
 	return nil
 }

@@ -10,6 +10,10 @@ import (
 	"parley/media/vad"
 )
 
+// defaults is the name of the settings as they come: speech_timeout 600 ms,
+// spelling_timeout 1.5 s, backchannel_voice 800 ms, confirm_words 2.
+const defaults = "defaults"
+
 // settingTrials are settings that trade one thing for another, on a clean line and in
 // babble.
 func (b *bench) settingTrials(o options) *table {
@@ -45,6 +49,7 @@ func overSettings(detector string) []*setting {
 	}
 	const ms = time.Millisecond
 	return []*setting{
+		withTurn(defaults, detector, nil),
 		tuned("backchannel_voice 0s", func(c *turn.Config) { c.BackchannelVoice = 0 }),
 		tuned("backchannel_voice 400ms", func(c *turn.Config) { c.BackchannelVoice = 400 * ms }),
 		tuned("backchannel_voice 1.2s", func(c *turn.Config) { c.BackchannelVoice = 1200 * ms }),
@@ -62,9 +67,13 @@ func overSettings(detector string) []*setting {
 // pauseSettings are what decides when a turn is over.
 func pauseSettings(detector string) []*setting {
 	var out []*setting
+	out = append(out, withTurn(defaults, detector, nil))
 	const ms = time.Millisecond
 	for _, speech := range []time.Duration{400 * ms, 600 * ms, 900 * ms} {
 		for _, spelling := range []time.Duration{0, 1500 * ms, 2500 * ms} {
+			if speech == 600*ms && spelling == 1500*ms {
+				continue // the defaults
+			}
 			name := fmt.Sprintf("speech_timeout %v, spelling_timeout %v", speech, spelling)
 			if spelling == 0 {
 				name = fmt.Sprintf("speech_timeout %v, digits as other words", speech)
@@ -95,7 +104,7 @@ func (t *table) printSettings() {
 			})
 			continue
 		}
-		cells := []string{r.setting.name, s.turn.text()}
+		cells := []string{r.setting.name, s.turn.text(), s.given.text()}
 		for _, k := range []kind{pausing, digits} {
 			for _, p := range pauses {
 				c := count{}
@@ -112,12 +121,29 @@ func (t *table) printSettings() {
 		"setting", "line", "sentences stop it after", "commands after", "missed", "backchannels stop it", "silent for",
 		"coughs, clicks, breaths stop it", "silent for", "alone: stops a minute", "silent",
 	}, over)
-	fmt.Printf("\nSettings, ends of turns: how many are cut off who pause for so long, and what the others wait for. Times p50 / p95.\n")
-	head := []string{"setting", "turn closed"}
+	fmt.Printf("\nSettings, ends of turns: how many are cut off who pause for so long, and how long after the last sound the others are closed. Times p50 / p95.\n")
+	head := []string{"setting", "sentence closed", "digits closed"}
 	for _, who := range []string{"sentence", "digits"} {
 		for _, p := range pauses {
 			head = append(head, fmt.Sprintf("%s, %v", who, p))
 		}
 	}
 	print(head, ends)
+}
+
+// settingBars are the bars of people who pause.
+func (t *table) settingBars() {
+	s := t.score(func(r row) bool { return r.setting.name == defaults })
+	total := func(k kind) (c count) {
+		for _, one := range s.cut[k] {
+			c.of, c.all = c.of+one.of, c.all+one.all
+		}
+		return c
+	}
+	shareAtMost("clean: cut off while giving digits, pauses up to 1.2 s", total(digits), 0)
+	short := count{}
+	if c := s.cut[pausing][pauses[0]]; c != nil {
+		short = *c
+	}
+	shareAtMost("clean: cut off in a pause of 500 ms", short, 0)
 }

@@ -80,23 +80,37 @@ func louder(pcm []int16, dB float64) []int16 {
 func clip(v float64) int16 { return int16(math.Round(max(-32768, min(32767, v)))) }
 
 // trimmed is pcm from its first to its last sound, so that whoever says it begins with
-// the first packet and ends with the last.
+// the first packet and ends with the last. What lasts for less than 40 ms, or is 18 dB
+// softer than the speech, is breath and the noise of the recording.
 func trimmed(pcm []int16) []int16 {
-	const step = rate / 100
-	limit := active(pcm) - 25
-	first, last := -1, 0
-	for at := 0; at+step <= len(pcm); at += step {
-		if audio.Level(pcm[at:at+step]) > limit {
-			if first < 0 {
-				first = at
+	const step, most = rate / 100, 5
+	limit := active(pcm) - 18
+	var loud []bool
+	for rest := pcm; len(rest) >= step; rest = rest[step:] {
+		loud = append(loud, audio.Level(rest[:step]) > limit)
+	}
+	sounds := func(from int) bool { // four of five
+		n := 0
+		for _, l := range loud[max(0, from):min(len(loud), from+most)] {
+			if l {
+				n++
 			}
-			last = at + step
+		}
+		return n >= most-1
+	}
+	first, last := -1, 0
+	for i := range loud {
+		if first < 0 && loud[i] && sounds(i) {
+			first = i
+		}
+		if loud[i] && sounds(i-most+1) {
+			last = i + 1
 		}
 	}
 	if first < 0 {
 		return nil
 	}
-	return pcm[first:last]
+	return pcm[first*step : last*step]
 }
 
 // The synthetic sounds that are no voice. They are as loud against speech as they are on

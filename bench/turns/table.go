@@ -68,7 +68,8 @@ type score struct {
 	waited, quiet time.Duration
 
 	turn, sound figures
-	never       count // turns that nothing closed
+	given       figures // the same as turn, of digits
+	never       count   // turns that nothing closed
 	early       count
 	cut         map[kind]map[time.Duration]*count // by the length of the pause
 }
@@ -123,8 +124,8 @@ func (s *score) add(o outcome) {
 			s.cut[o.kind] = map[time.Duration]*count{}
 		}
 		in(s.cut[o.kind], o.pause).add(o.cut)
-		if o.ended && !o.cut {
-			s.turn = append(s.turn, o.turn)
+		if o.ended && !o.cut && o.kind == digits {
+			s.given = append(s.given, o.turn)
 		}
 	}
 }
@@ -180,4 +181,23 @@ func perMinute(n int, d time.Duration) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.1f", float64(n)/d.Minutes())
+}
+
+// list prints what became of each item.
+func (t *trial) list() {
+	for _, o := range t.outcomes {
+		fmt.Printf("%s; %s, %s: %s %q", t.setting.detector, t.setting.name, t.line, o.kind, o.says.text)
+		if o.says.recorded {
+			fmt.Print(" (recorded)")
+		}
+		switch {
+		case o.kind == alone:
+			fmt.Printf(": %d stops, %d pauses, %s silent", o.stops, o.pauses, ms(o.quiet))
+		case o.kind.over():
+			fmt.Printf(": silent %v, stopped %v after %s, went on %v, gap %s", o.silent, o.stopped, ms(o.stop), o.wentOn, ms(o.gap))
+		default:
+			fmt.Printf(": ended %v, turn %s, sound %s, cut %v in pause %d", o.ended, ms(o.turn), ms(o.sound), o.cut, o.cutGap)
+		}
+		fmt.Println()
+	}
 }
