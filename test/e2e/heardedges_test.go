@@ -210,4 +210,3 @@ func (e *edge) wentOnWhereCut() {
 		e.t.Errorf("it was no false interruption: %+v", e.events)
 	}
 }
-

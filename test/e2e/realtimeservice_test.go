@@ -340,4 +340,3 @@ func realtimeAgent(t *testing.T, address string, change func(*kit.Config, *opena
 	}
 	return o
 }
-
