@@ -28,8 +28,8 @@ var walls = map[string][]string{
 		"media", "media/resample", "media/vad", "media/plc", "media/tone", "agent", "identity",
 	},
 
-	"agent/kit":          {"agent", "agent/live", "agent/tool", "agent/turn", "agent/chat", "agent/session", "media", "media/g711"},
-	"agent/cascade":      {"agent", "agent/live", "agent/turn", "agent/chat", "agent/stt", "agent/tts", "agent/llm", "agent/machine", "media/resample"},
+	"agent/kit":          {"agent", "agent/live", "agent/tool", "agent/turn", "agent/chat", "agent/session", "media", "media/g711", "media/tone"},
+	"agent/cascade":      {"agent", "agent/live", "agent/turn", "agent/chat", "agent/stt", "agent/tts", "agent/llm", "agent/machine", "media/resample", "media/tone"},
 	"agent/live":         {"agent/tool"},
 	"agent/live/*":       {"agent/live", "agent/tool"},
 	"agent/live/openai":  {"agent/live", "agent/tool", "agent/live/socket", "media/resample"},

@@ -13,6 +13,7 @@ import (
 	"parley/agent/stt"
 	"parley/agent/tts"
 	"parley/agent/turn"
+	"parley/media/tone"
 )
 
 // Config plugs a conversation together. STT, TTS and LLM must be set; start from
@@ -222,7 +223,7 @@ func New(cfg Config) (agent.Opener, error) {
 	}
 	o := &opener{cfg: cfg, filler: &filler{}}
 	if cfg.FillerTone {
-		o.filler.tone = softTone(cfg.TTS.Rate())
+		o.filler.tone = tone.Waiting(cfg.TTS.Rate())
 	}
 	return o, nil
 }

@@ -2,7 +2,6 @@ package cascade
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -38,22 +37,6 @@ type filler struct {
 type sound struct {
 	pcm  []int16
 	ends []int
-}
-
-// softTone is two notes at -30 dB, each swelling and fading.
-func softTone(rate int) []int16 {
-	const loudness, note, gap = 1000, 140 * time.Millisecond, 40 * time.Millisecond
-	samples := func(d time.Duration) int { return int(int64(rate) * int64(d) / int64(time.Second)) }
-	var pcm []int16
-	for _, height := range []float64{440, 554} {
-		n := samples(note)
-		for i := range n {
-			swell := math.Sin(math.Pi * float64(i) / float64(n))
-			pcm = append(pcm, int16(loudness*swell*swell*math.Sin(2*math.Pi*height*float64(i)/float64(rate))))
-		}
-		pcm = append(pcm, make([]int16, samples(gap))...)
-	}
-	return pcm
 }
 
 // said is the filler's phrase as sound. When the voice cannot make it in time there is

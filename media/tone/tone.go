@@ -120,6 +120,24 @@ func Ringback(rate int, country string, dBFS float64) *Sines {
 	return sines(rate, dBFS, 425).Cadence(time.Second, 4*time.Second)
 }
 
+// Waiting is what fills a silence for somebody who waits: two soft notes, each swelling and
+// fading, and no louder than -30 dBFS. It lasts 360 ms.
+func Waiting(rate int) []int16 {
+	const note, gap = 140 * time.Millisecond, 40 * time.Millisecond
+	var pcm []int16
+	for _, hz := range []float64{440, 554} {
+		at := len(pcm)
+		pcm = append(pcm, Take(Sine(rate, hz, -30.3-3.01), rate, note)...)
+		n := len(pcm) - at
+		for i := range n {
+			swell := math.Sin(math.Pi * float64(i) / float64(n))
+			pcm[at+i] = clip(float64(pcm[at+i]) * swell * swell)
+		}
+		pcm = append(pcm, make([]int16, int(int64(rate)*int64(gap)/int64(time.Second)))...)
+	}
+	return pcm
+}
+
 // Cadence is s in a rhythm: on, off, on, off and so on, over and over. It changes
 // s and returns it. No times, or any of less than one sample, leave it as it was.
 func (s *Sines) Cadence(times ...time.Duration) *Sines {

@@ -52,6 +52,28 @@ func TestSine(t *testing.T) {
 	near(t, "loudest", float64(slices.Max(Take(Sine(8000, 200, 20), 8000, time.Second))), 32767, 0)
 }
 
+func TestWaiting(t *testing.T) {
+	for _, rate := range []int{8000, 16000, 24000} {
+		pcm := Waiting(rate)
+		if d := time.Duration(len(pcm)) * time.Second / time.Duration(rate); d != 360*time.Millisecond {
+			t.Errorf("%d Hz: it lasts %v", rate, d)
+		}
+		loudest := slices.Max(pcm)
+		if loudest < 900 || loudest > 1040 {
+			t.Errorf("%d Hz: the loudest sample is %d", rate, loudest)
+		}
+		first, second := pcm[:rate*14/100], pcm[rate*18/100:rate*32/100]
+		if level(first, rate, 440) < level(first, rate, 554)+6 || level(second, rate, 554) < level(second, rate, 440)+6 {
+			t.Errorf("%d Hz: these are not the notes", rate)
+		}
+		for i := 1; i < len(pcm); i++ { // no click
+			if d := int(pcm[i]) - int(pcm[i-1]); d > 500 || d < -500 {
+				t.Fatalf("%d Hz: a leap of %d", rate, d)
+			}
+		}
+	}
+}
+
 func TestPiecesMakeNoDifference(t *testing.T) {
 	for name, make := range map[string]func() Source{
 		"dual":     func() Source { return Dual(8000, 350, 440, -13) },
