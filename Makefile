@@ -56,6 +56,7 @@ test: ## everything CI runs
 	$(MAKE) lint
 	$(MAKE) build nocgo
 	$(MAKE) unit
+	$(MAKE) orders
 	$(MAKE) suites
 	$(MAKE) fuzz
 	@if [ -s $(SKIPPED) ]; then echo "Skipped:"; sort -u $(SKIPPED) | sed 's/^/  /'; else echo "Skipped: nothing"; fi
@@ -70,8 +71,11 @@ lint: ## gofmt, vet with and without cgo, golangci-lint, shell syntax
 
 unit: ## all tests, with the race detector and the coverage floors
 	@mkdir -p out
-	$(GO) test -json -race -shuffle=on -timeout 15m -covermode=atomic -coverprofile=out/cover.out $(UNITS) \
+	PARLEY_ORDERS=5000 $(GO) test -json -race -shuffle=on -timeout 15m -covermode=atomic -coverprofile=out/cover.out $(UNITS) \
 	  | $(GO) run ./test/tally -cover out/cover.out -floor $(FLOORS) -skips $(SKIPPED)
+
+orders: ## 100,000 random orders of events for each of the rooms that decide, without the race detector
+	$(GO) test -json -timeout 10m -run 'Orders' ./agent/turn ./agent/chat ./agent/cascade | $(GO) run ./test/tally
 
 nocgo: ## build and test what there is without cgo
 	CGO_ENABLED=0 $(GO) build -o out/sip-server-nocgo ./cmd/sip-server
@@ -113,4 +117,4 @@ bench-turns: weights ## the scorecard of turn taking, in some ten minutes; print
 clean: ## remove what was built
 	rm -rf bin out
 
-.PHONY: help deps weights build run demo test lint unit nocgo suites peers fuzz bench-calls bench-sip bench-hold bench-audio bench-turns clean
+.PHONY: help deps weights build run demo test lint unit orders nocgo suites peers fuzz bench-calls bench-sip bench-hold bench-audio bench-turns clean

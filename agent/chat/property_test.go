@@ -3,6 +3,8 @@ package chat
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -146,6 +148,9 @@ func TestRandomOrders(t *testing.T) {
 	orders := 100_000
 	if testing.Short() {
 		orders = 5_000
+	}
+	if n, err := strconv.Atoi(os.Getenv("PARLEY_ORDERS")); err == nil {
+		orders = n
 	}
 	for seed := range orders {
 		c := newChaos(t, uint64(seed))
