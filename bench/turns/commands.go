@@ -60,6 +60,5 @@ func (t *table) printCommands() {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Printf("\nCommands and backchannels by the embedded recogniser. Times p50 / p95.\n")
-	print([]string{"line", "commands stop it after", "missed", "backchannels stop it", "silent for"}, rows)
+	print("Commands and backchannels by the embedded recogniser. Times p50 / p95.", []string{"line", "commands stop it after", "missed", "backchannels stop it", "silent for"}, rows)
 }

@@ -28,6 +28,7 @@ type outcome struct {
 	sound  time.Duration // and to the first packet of the reply; 0: there was none
 	cut    bool          // it was closed before
 	cutGap int           // in which pause, from 0; -1: within the speech
+	by     string        // the strategy that closed it, the first time
 }
 
 // moment is an event of the gateway on the phone's clock.
@@ -147,6 +148,9 @@ func (c course) answered(s said, until time.Duration) outcome {
 	for _, e := range c.events {
 		if e.Type != agent.EventUserStopped || e.at < s.from || e.at > until || e.Text == "" {
 			continue
+		}
+		if o.by == "" {
+			o.by = e.Strategy
 		}
 		if e.at < s.to {
 			if !o.cut {

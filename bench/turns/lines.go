@@ -65,8 +65,7 @@ func (t *table) printOver() {
 		if len(rows) == 0 {
 			continue
 		}
-		fmt.Printf("\nOver the agent, detector %s. Times p50 / p95.\n", detector)
-		print([]string{
+		print(fmt.Sprintf("Over the agent, detector %s. Times p50 / p95.", detector), []string{
 			"line", "sentences stop it after", "commands after", "missed", "backchannels stop it", "silent for",
 			"coughs, clicks, breaths stop it", "pause it", "silent for", "alone: stops a minute", "pauses a minute", "silent",
 		}, rows)
@@ -80,8 +79,7 @@ func (t *table) printEnds() {
 		s := t.row(r)
 		rows = append(rows, []string{r.setting.detector, r.line.String(), s.turn.text(), s.sound.text(), s.early.text(), s.never.text()})
 	}
-	fmt.Printf("\nThe end of a turn, from the last sound of the caller. Times p50 / p95.\n")
-	print([]string{"detector", "line", "turn closed", "first sound of the reply", "closed too early", "not within 8 s"}, rows)
+	print("The end of a turn, from the last sound of the caller. Times p50 / p95.", []string{"detector", "line", "turn closed", "first sound of the reply", "closed too early", "not within 8 s"}, rows)
 }
 
 // bars prints what is asked for, and whether it was so.

@@ -31,7 +31,7 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "a few of all, in about a minute")
 	flag.IntVar(&o.atOnce, "calls", 48, "calls at once")
 	flag.Uint64Var(&o.seed, "seed", 1, "luck of the callers and the noises")
-	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, commands; empty: all")
+	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, rooms (of the settings), commands; empty: all")
 	flag.BoolVar(&o.list, "list", false, "print what became of each thing that was said")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,8 +56,11 @@ func run(ctx context.Context, o options) (err error) {
 		lines = b.lineTrials(o)
 		all = append(all, lines.trials...)
 	}
-	if o.wants("settings") {
+	if o.wants("settings") || o.wants("rooms") {
 		settings = b.settingTrials(o)
+		if !o.wants("settings") {
+			settings.keep(func(r row) bool { return strings.HasPrefix(r.setting.name, "word_lag") })
+		}
 		all = append(all, settings.trials...)
 	}
 	if o.wants("commands") {
@@ -91,7 +94,7 @@ func run(ctx context.Context, o options) (err error) {
 	if lines != nil {
 		lines.bars()
 	}
-	if settings != nil {
+	if settings != nil && o.wants("settings") {
 		settings.settingBars()
 	}
 	return nil

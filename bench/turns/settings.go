@@ -33,6 +33,13 @@ func (b *bench) settingTrials(o options) *table {
 			t.add(l, s, plan(l, s, 13, o.seed+uint64(i), b.overItems(share)))
 		}
 	}
+	for _, s := range roomSettings(detector) {
+		for i, l := range []line{noisy, {codec: "PCMU", noise: "babble", snr: 5}, {codec: "PCMU", noise: "music", snr: 5}, {codec: "PCMU", noise: "street", snr: 5}} {
+			for again := range 3 { // each in another stretch of the noise
+				t.add(l, s, plan(l, s, 13, o.seed+uint64(10*i+1000*again), b.endItems(share)))
+			}
+		}
+	}
 	for _, s := range pauseSettings(detector) {
 		t.add(clean, s, plan(clean, s, 12, o.seed, append(b.pauseItems(share), b.endItems(2*share)...)))
 	}
@@ -64,6 +71,15 @@ func overSettings(detector string) []*setting {
 	}
 }
 
+// roomSettings are what decides when a turn is over in a room with voices: the same callers
+// in the same noise, with and without.
+func roomSettings(detector string) []*setting {
+	return []*setting{
+		withTurn("word_lag 900ms", detector, nil),
+		withTurn("word_lag 0s", detector, func(c *cascade.Config) { c.Turn.WordLag = 0 }),
+	}
+}
+
 // pauseSettings are what decides when a turn is over.
 func pauseSettings(detector string) []*setting {
 	var out []*setting
@@ -92,7 +108,7 @@ func pauseSettings(detector string) []*setting {
 
 // printSettings are the tables of the settings.
 func (t *table) printSettings() {
-	var over, ends [][]string
+	var over, rooms, ends [][]string
 	for _, r := range t.rows {
 		s := t.row(r)
 		if s.early.all == 0 {
@@ -102,6 +118,10 @@ func (t *table) printSettings() {
 				in(s.stopped, backchannel).text(), in(s.gaps, backchannel).text(), in(s.stopped, burst).text(), in(s.gaps, burst).text(),
 				perMinute(s.stops, s.waited), percent(s.quiet.Seconds() / max(1, s.waited.Seconds())),
 			})
+			continue
+		}
+		if r.line.noise != "" {
+			rooms = append(rooms, []string{r.setting.name, r.line.String(), s.turn.text(), s.early.text(), s.wordless.text(), s.never.text()})
 			continue
 		}
 		cells := []string{r.setting.name, s.turn.text(), s.given.text()}
@@ -116,19 +136,18 @@ func (t *table) printSettings() {
 		}
 		ends = append(ends, cells)
 	}
-	fmt.Printf("\nSettings, over the agent. Times p50 / p95.\n")
-	print([]string{
+	print("Settings, over the agent. Times p50 / p95.", []string{
 		"setting", "line", "sentences stop it after", "commands after", "missed", "backchannels stop it", "silent for",
 		"coughs, clicks, breaths stop it", "silent for", "alone: stops a minute", "silent",
 	}, over)
-	fmt.Printf("\nSettings, ends of turns: how many are cut off who pause for so long, and how long after the last sound the others are closed. Times p50 / p95.\n")
+	print("Settings, ends of turns in noise. Times p50 / p95.", []string{"setting", "line", "turn closed", "closed too early", "of those, for want of words", "not within 8 s"}, rooms)
 	head := []string{"setting", "sentence closed", "digits closed"}
 	for _, who := range []string{"sentence", "digits"} {
 		for _, p := range pauses {
 			head = append(head, fmt.Sprintf("%s, %v", who, p))
 		}
 	}
-	print(head, ends)
+	print("Settings, ends of turns: how many are cut off who pause for so long, and how long after the last sound the others are closed. Times p50 / p95.", head, ends)
 }
 
 // settingBars are the bars of people who pause.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"parley/agent/turn"
 )
 
 // figures are measurements of one thing.
@@ -71,6 +73,7 @@ type score struct {
 	given       figures // the same as turn, of digits
 	never       count   // turns that nothing closed
 	early       count
+	wordless    count                             // of those, closed because no words came
 	cut         map[kind]map[time.Duration]*count // by the length of the pause
 }
 
@@ -112,6 +115,9 @@ func (s *score) add(o outcome) {
 		s.quiet += o.quiet
 	case ending:
 		s.early.add(o.cut)
+		if o.cut {
+			s.wordless.add(o.by == turn.ByNoWords)
+		}
 		s.never.add(!o.ended)
 		if o.ended {
 			s.turn = append(s.turn, o.turn)
@@ -149,6 +155,12 @@ func (t *table) add(l line, s *setting, trials []*trial) {
 	}
 }
 
+// keep drops all rows but those that which says yes to, and their trials.
+func (t *table) keep(which func(row) bool) {
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return !which(r) })
+	t.trials = slices.DeleteFunc(t.trials, func(one *trial) bool { return !which(row{one.line, one.setting}) })
+}
+
 // score counts the trials of the rows that which says yes to.
 func (t *table) score(which func(row) bool) *score {
 	s := newScore()
@@ -165,8 +177,12 @@ func (t *table) score(which func(row) bool) *score {
 
 func (t *table) row(r row) *score { return t.score(func(other row) bool { return r == other }) }
 
-// print prints a table in Markdown.
-func print(head []string, rows [][]string) {
+// print prints a table in Markdown, unless it is empty.
+func print(title string, head []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Printf("\n%s\n", title)
 	fmt.Printf("\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 	for _, r := range rows {
 		fmt.Printf("| %s |\n", strings.Join(r, " | "))
@@ -196,7 +212,7 @@ func (t *trial) list() {
 		case o.kind.over():
 			fmt.Printf(": silent %v, stopped %v after %s, went on %v, gap %s", o.silent, o.stopped, ms(o.stop), o.wentOn, ms(o.gap))
 		default:
-			fmt.Printf(": ended %v, turn %s, sound %s, cut %v in pause %d", o.ended, ms(o.turn), ms(o.sound), o.cut, o.cutGap)
+			fmt.Printf(": ended %v, turn %s, sound %s, cut %v in pause %d, by %s", o.ended, ms(o.turn), ms(o.sound), o.cut, o.cutGap, o.by)
 		}
 		fmt.Println()
 	}
