@@ -100,7 +100,7 @@ func (a *Assistant) RealtimeConfig() (kit.Config, error) {
 	out.Turn = a.Turn
 	out.Turn.Language = a.Conversation.Language
 	out.Greeting, out.SecretDigits, out.NoAudio = a.Conversation.Greeting, a.Conversation.SecretDigits, a.Conversation.NoAudio
-	out.Filler = a.Conversation.Filler
+	out.Filler, out.FillerTone = a.Conversation.Filler, a.Conversation.FillerTone
 	out.Policy = a.CallPolicy()
 	return out, err
 }

@@ -182,25 +182,15 @@ func (s *conversation) announceNext(now time.Time) {
 	}
 }
 
-// fills says whether the silence is still to be filled.
-func (s *conversation) fills() bool {
-	return s.cfg.Voice != nil && s.cfg.Filler != "" && s.cfg.FillerAfter > 0 && !s.filled && len(s.replies) == 0
-}
-
 var errNoReply = errors.New("kit: the model does not reply in time")
 
-// watchModel fills the silence of a model that takes long, and connects anew when it
-// does not reply at all. When it does not reply then either, it is gone.
+// watchModel connects anew when the model does not reply at all. When it does not reply
+// then either, it is gone.
 func (s *conversation) watchModel(now time.Time) {
 	if s.closing || !s.awaits() {
 		return
 	}
-	silent := now.Sub(s.expected)
-	if s.fills() && silent >= s.cfg.FillerAfter {
-		s.filled = true
-		s.ownReply(s.cfg.Filler, true, nil)
-	}
-	if silent < s.cfg.ReplyTimeout {
+	if now.Sub(s.expected) < s.cfg.ReplyTimeout {
 		return
 	}
 	s.complain(errNoReply)

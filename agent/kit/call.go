@@ -161,11 +161,9 @@ func (s *conversation) nextDue() time.Time {
 		}
 		if s.awaits() {
 			earlier(s.expected.Add(s.cfg.ReplyTimeout))
-			if s.fills() {
-				earlier(s.expected.Add(s.cfg.FillerAfter))
-			}
 		}
 		earlier(s.caller.until)
+		earlier(s.fillDue())
 	}
 	if len(s.replies) > 0 {
 		earlier(s.progress.next)
@@ -187,6 +185,7 @@ func (s *conversation) passTime() {
 	}
 	s.settle(now)
 	s.watchModel(now)
+	s.fill(now)
 	s.balance(now)
 	s.announceNext(now)
 	s.report(now)
@@ -212,7 +211,7 @@ func (s *conversation) awaits() bool { return !s.expected.IsZero() && !s.away &&
 
 // expect notes that the model is to reply, to something that ended at since.
 func (s *conversation) expect(since time.Time) {
-	s.expected, s.since, s.filled = time.Now(), since, false
+	s.expected, s.since = time.Now(), since
 }
 
 // complain reports a failure.

@@ -81,8 +81,11 @@ type Config struct {
 	// Voice speaks Apology and Filler, and announcements to the call. Without one
 	// Apology and Filler are not spoken.
 	Voice Voice
-	// Filler is spoken when nothing is heard of a reply for FillerAfter. 0: never.
+	// Filler is spoken when a caller who waits has heard nothing for FillerAfter, and with
+	// FillerTone a soft tone is played every two seconds from then on, or from FillerAfter
+	// on where there is no Filler or no Voice. 0: never.
 	Filler      string
+	FillerTone  bool
 	FillerAfter time.Duration
 	// Apology is spoken when the model is gone for good.
 	Apology string
@@ -112,7 +115,8 @@ func DefaultConfig() Config {
 		GoOn:         "A noise on the line cut you off. Go on where you were, without a new greeting or an excuse. The caller heard: ",
 		Keyed:        "I pressed these keys of my telephone: %s",
 		ReplyTimeout: 10 * time.Second,
-		FillerAfter:  2 * time.Second,
+		FillerTone:   true,
+		FillerAfter:  time.Second,
 		Apology:      "I am sorry, I have lost my connection. Please call again later.",
 		NoAudio:      time.Second,
 		Ahead:        2 * time.Minute,

@@ -90,6 +90,7 @@ func (m message) happen(s *conversation) {
 		s.answers(s.incoming)
 	}
 	if m.TurnDone {
+		s.ends = true
 		s.answers(s.incoming)
 		switch {
 		case s.incoming != nil || s.called:

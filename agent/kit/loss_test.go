@@ -167,7 +167,7 @@ func TestLostForGood(t *testing.T) {
 func TestStalled(t *testing.T) {
 	ring(t, func(p *phone) {
 		p.cfg.Voice = p.ownVoice()
-		p.cfg.Filler, p.cfg.Apology = "One moment.", "I am sorry."
+		p.cfg.Filler, p.cfg.FillerTone, p.cfg.Apology = "One moment.", false, "I am sorry."
 	}, func(p *phone) {
 		p.speaks("What time is it?", time.Second)
 		began := time.Now()

@@ -58,7 +58,6 @@ type conversation struct {
 	dropping bool            // what comes of the model's present reply is not for the caller
 	expected time.Time
 	since    time.Time // the caller's last sound, which the next reply answers
-	filled   bool      // the silence has been filled since
 	stalled  int       // replies in a row that did not come
 	evident  bool      // the service has answered the turn that is open
 	called   bool      // the model's present response has called tools
@@ -67,6 +66,8 @@ type conversation struct {
 	unwanted time.Time // until when a reply that begins is none that is wanted
 	told     chan error
 	cutOff   cutOff
+	silence  silence
+	ends     bool // the model says when its replies end
 	caller   caller
 	opening  bool // the provider is to be told that a turn began
 	replying bool // the turn taking knows of a reply

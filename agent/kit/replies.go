@@ -137,15 +137,22 @@ func (s *conversation) replyComplete() {
 
 // ownReply speaks words of the gateway's own.
 func (s *conversation) ownReply(text string, filler bool, told chan error) {
-	r := &reply{rate: s.sound.says, own: true, filler: filler, done: true, told: told, pending: chat.NewSplitter(), grew: time.Now()}
+	r := s.ownSound(filler)
+	r.told = told
 	r.text.WriteString(text)
-	s.replies = append(s.replies, r)
-	s.progress = progress{next: time.Now()}
 	if !filler {
 		s.tellText([]string{text})
 	}
 	s.speech.add(chunk{reply: r, own: text})
 	s.speech.add(chunk{reply: r, last: true})
+}
+
+// ownSound makes a reply of the gateway's own.
+func (s *conversation) ownSound(filler bool) *reply {
+	r := &reply{rate: s.sound.says, own: true, filler: filler, done: true, pending: chat.NewSplitter(), grew: time.Now()}
+	s.replies = append(s.replies, r)
+	s.progress = progress{next: time.Now()}
+	return r
 }
 
 // speechStarted takes the notice that the first packet is on the wire.
@@ -160,6 +167,9 @@ func (s *conversation) speechStarted(n agent.Notice) {
 // agentStarted tells of the first packet of r, at a time and a position.
 func (s *conversation) agentStarted(r *reply, at time.Time, from time.Duration) {
 	r.started = true
+	if r.filler {
+		return // it is no reply
+	}
 	e := agent.Event{Type: agent.EventAgentStarted, Position: from}
 	if !r.since.IsZero() {
 		e.Latency = at.Sub(r.since)
@@ -182,6 +192,9 @@ func (s *conversation) settle(now time.Time) {
 		heard := !begun || played >= to-r.short()
 		if heard && !r.done && r == s.incoming && s.speech.idle() && now.Sub(r.grew) >= settleAfter {
 			s.replyComplete()
+			if s.ends { // more of it was to come
+				s.expect(time.Time{})
+			}
 		}
 		if !r.said || !heard {
 			s.watchSpeech(r, played, now)
@@ -229,13 +242,10 @@ func (s *conversation) watchSpeech(r *reply, played time.Duration, now time.Time
 func (s *conversation) replyOver(r *reply, at time.Duration, cut bool) {
 	from, to, begun := s.speech.place(r)
 	text, heard := r.whole(), r.heard(begun, from, to, at)
-	if !cut {
+	if !cut && begun { // words without a sound were not heard
 		heard = text
 	}
-	if r.filler {
-		text, heard = "", ""
-	}
-	if text == "" && !r.started {
+	if r.filler || text == "" && !r.started {
 		return
 	}
 	s.emit(agent.Event{Type: agent.EventAgentStopped, Text: text, Heard: heard, Interrupted: cut, Position: at})

@@ -1,0 +1,65 @@
+package kit
+
+import (
+	"time"
+
+	"parley/media/tone"
+)
+
+// toneEvery is from one soft tone to the next.
+const toneEvery = 2 * time.Second
+
+// silence is the wait of a caller for the model.
+type silence struct {
+	next   time.Time // when it is to be filled; zero: nobody waits
+	phrase bool      // the phrase was said
+}
+
+// waits says whether the caller waits: for a reply, for what a tool does, or for a new
+// connection that has to make up for a reply.
+func (s *conversation) waits() bool {
+	for _, r := range s.replies {
+		if !r.filler {
+			return false
+		}
+	}
+	return !s.closing && !s.turns.Open() && !s.turns.Still() &&
+		(!s.expected.IsZero() || len(s.toolRuns) > 0 || s.away && s.lost)
+}
+
+// fill fills the silence of a caller who waits: with the phrase, once, and then by a soft
+// tone from time to time.
+func (s *conversation) fill(now time.Time) {
+	phrase := s.cfg.Voice != nil && s.cfg.Filler != ""
+	if s.cfg.FillerAfter <= 0 || !phrase && !s.cfg.FillerTone || !s.waits() {
+		s.silence = silence{}
+		return
+	}
+	q := &s.silence
+	switch {
+	case q.next.IsZero():
+		q.next = now.Add(s.cfg.FillerAfter)
+	case now.Before(q.next) || len(s.replies) > 0:
+	case phrase && !q.phrase:
+		q.phrase, q.next = true, now.Add(toneEvery)
+		s.ownReply(s.cfg.Filler, true, nil)
+	case s.cfg.FillerTone:
+		q.next = now.Add(toneEvery)
+		s.soften()
+	}
+}
+
+// fillDue is when fill has something to do; zero: never, as things are.
+func (s *conversation) fillDue() time.Time {
+	if len(s.replies) > 0 || s.silence.phrase && !s.cfg.FillerTone {
+		return time.Time{}
+	}
+	return s.silence.next
+}
+
+// soften plays the soft tone.
+func (s *conversation) soften() {
+	r := s.ownSound(true)
+	s.speech.add(chunk{reply: r, pcm: tone.Waiting(int(s.sound.says))})
+	s.speech.add(chunk{reply: r, last: true})
+}
