@@ -56,7 +56,9 @@ func TestToneFillsTheSilence(t *testing.T) {
 
 // So does one whose connection is made anew, and one who waits for a tool.
 func TestToneWhileAway(t *testing.T) {
-	ring(t, func(p *phone) { p.cfg.Session.Recovery = live.Recovery{Tries: 9, Budget: 10 * time.Second, Pause: time.Second} }, func(p *phone) {
+	ring(t, func(p *phone) {
+		p.cfg.Session.Recovery = live.Recovery{Tries: 9, Budget: 10 * time.Second, Pause: time.Second}
+	}, func(p *phone) {
 		p.speaks("What time is it?", time.Second)
 		synctest.Wait()
 		began := time.Now()
