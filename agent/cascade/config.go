@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/agent"
+	"parley/agent/chat"
 	"parley/agent/llm"
 	"parley/agent/machine"
 	"parley/agent/stt"
@@ -58,9 +59,12 @@ type Config struct {
 	// FirstSound is how long the voice may take to give the first sound of a
 	// sentence, and between two chunks of it. Then the sentence is skipped.
 	FirstSound time.Duration
-	// VoiceTries ends the call when the voice could not speak so many sentences in a
-	// row. 0: never.
+	// VoiceTries ends the call when the voice could not speak so many sentences of the
+	// model's in a row. 0: never. Fallback is spoken after a reply whose end could not be,
+	// and Apology before the call is ended: by a voice that has its phrases ready (package
+	// tts/prepared), or not at all.
 	VoiceTries int
+	Apology    string
 
 	// GoOn asks a caller to finish a turn that the model found incomplete
 	// (turn.StopDeferred). Empty: the model is asked to reply to what there is.
@@ -135,6 +139,7 @@ func DefaultConfig() Config {
 		FillerEvery:    10 * time.Second,
 		FirstSound:     8 * time.Second,
 		VoiceTries:     5,
+		Apology:        "I am sorry, something does not work here at the moment. Please call again later.",
 		MinConfidence:  0.3,
 		Goodbye:        "I cannot hear you. Goodbye.",
 		TransferFailed: "I am sorry, I could not connect you. How else can I help?",
@@ -200,6 +205,16 @@ func (c Config) Validate() error {
 		wrong("beep wait %v is not between 1s and 10m", c.BeepWait)
 	}
 	return errors.Join(errs...)
+}
+
+// Phrases are the texts that calls have in common, as they are given to the voice: those
+// to have ready for the case that it fails.
+func (c Config) Phrases() []string {
+	cut := chat.NewSplitterFor(c.Language)
+	all := []string{c.Fallback, c.Apology, c.Deaf, c.Goodbye, c.Filler, c.TransferFailed, c.GoOn, c.MisheardPerson}
+	all = append(append(all, c.Misheard...), c.Reprompts...)
+	all = append(all, cut.Write(c.Greeting)...)
+	return append(all, cut.Flush()...)
 }
 
 // turns is how turns are taken.

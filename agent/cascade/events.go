@@ -46,6 +46,7 @@ type (
 	// spoke: the voice has spoken a piece, or could not.
 	spoke struct {
 		reply *reply
+		own   bool // words of the gateway's
 		err   error
 	}
 	// marked: the voice has come to an action.
@@ -164,12 +165,17 @@ func (e spoke) happen(s *session) {
 		return
 	}
 	if e.err == nil {
-		s.mutes = 0
+		if e.reply.ask && !e.own { // a phrase may be spoken from memory
+			s.mutes = 0
+		}
 		return
 	}
 	s.complain(e.err)
+	if e.own {
+		return
+	}
 	if s.mutes++; s.mutes == s.cfg.VoiceTries && !s.closing {
-		s.fail(fmt.Errorf("cascade: the voice is gone: %w", e.err), "")
+		s.fail(fmt.Errorf("cascade: the voice is gone: %w", e.err), s.cfg.Apology)
 	}
 }
 

@@ -74,6 +74,7 @@ type silence struct {
 	ctx    context.Context    // until it is over
 	stop   context.CancelFunc // nil: there is sound
 	done   chan struct{}
+	from   time.Duration // where it began
 	length time.Duration // of what was played, once done
 }
 
@@ -83,13 +84,13 @@ func (q *silence) begin(at time.Duration) {
 		return
 	}
 	q.ctx, q.stop = context.WithCancel(q.r.ctx)
-	q.done, q.length = make(chan struct{}), 0
+	q.done, q.from, q.length = make(chan struct{}), at, 0
 	go func() {
 		defer close(q.done)
 		defer q.s.rescue()
-		f := filling{silence: q, from: at, at: at}
+		f := filling{silence: q, at: at}
 		f.run()
-		q.length = f.at - f.from
+		q.length = f.at - q.from
 	}()
 }
 
@@ -104,10 +105,34 @@ func (q *silence) end(at time.Duration) time.Duration {
 	return at + q.length
 }
 
+// fillWait fills the time in which the recogniser is waited for, when the caller has
+// finished: who is connected to it anew, or has to ask another one, takes long.
+func (s *session) fillWait() {
+	switch waits := s.reply == nil && s.turns.Open() && s.turns.Waiting() && !s.closing && !s.over && !s.screens(); {
+	case waits && s.waiting == nil:
+		s.waiting = &silence{s: s, r: newReply(s.life, prompt, s.cfg.Language, "")}
+		s.waiting.begin(s.call.Speaker.Played())
+	case !waits:
+		s.endWait()
+	}
+}
+
+// endWait ends that, and says where on the timeline its sound ends; 0: there is none.
+func (s *session) endWait() time.Duration {
+	q := s.waiting
+	if q == nil {
+		return 0
+	}
+	s.waiting = nil
+	at := q.end(q.from)
+	q.r.cancel(nil)
+	return at
+}
+
 // filling is a silence being filled.
 type filling struct {
 	*silence
-	from, at time.Duration // the positions where it began, and is
+	at time.Duration // the position where it is
 }
 
 // run fills the silence until it is over.

@@ -9,6 +9,7 @@ import (
 
 	"parley/agent"
 	"parley/agent/llm"
+	"parley/agent/stt/stttest"
 )
 
 // fill switches fillers on that the rig switches off.
@@ -149,6 +150,36 @@ func TestASilenceWithinAReplyIsFilled(t *testing.T) {
 		}
 		if got := r.all(agent.EventAgentStopped)[1]; got.Heard != "It is sunny today. And warm." {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestASlowRecogniserIsFilledInFor: a caller who has finished hears a tone though nobody
+// knows yet what was said, and what is heard of the reply is told from where it begins.
+func TestASlowRecogniserIsFilledInFor(t *testing.T) {
+	converse(t, func(r *rig) {
+		fill("", true)(r)
+		r.model.delay = 0
+		r.model.reply = saying("One two three four five six seven eight.")
+	}, func(r *rig) {
+		r.quiet(1)
+		r.stt.Add(stttest.Utterance{Text: "go", Confidence: 0.9, Delay: 960 * ms})
+		r.sound(time.Second)
+		over := time.Now().Add(-200 * ms)
+		r.speaks(2)
+		tones := r.tones()
+		if len(tones) != 1 {
+			t.Fatalf("%d tones\n%s", len(tones), r.log())
+		}
+		if after := tones[0].Sub(over); after < 1400*ms || after > 1480*ms { // the turn's end, and FillerAfter
+			t.Errorf("%v after the caller's last sound", after)
+		}
+		r.wait(690 * ms) // within the fourth word
+		r.sound(time.Second)
+		r.until("it is cut", func() bool { return len(r.all(agent.EventAgentStopped)) == 2 })
+		got := r.all(agent.EventAgentStopped)[1]
+		if words := strings.Join(r.heard()[3:], " "); got.Heard != words || words == "" {
+			t.Errorf("heard %q, on the wire were %q", got.Heard, words)
 		}
 	})
 }

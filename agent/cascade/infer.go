@@ -89,6 +89,7 @@ func (s *session) adopt(t llm.Turn, lastSound time.Time) bool {
 	r.since = lastSound
 	close(r.adopted)
 	s.reply, s.progress = r, progress{}
+	r.behind = s.endWait()
 	hand(s.speech, r)
 	held := r.held
 	r.held = nil

@@ -95,8 +95,9 @@ type session struct {
 
 	// The rest is the loop's alone.
 	turns    *turn.Controller
-	reply    *reply // the one under way, or nil
-	cut      cut    // the one that the open turn has cut off
+	reply    *reply   // the one under way, or nil
+	waiting  *silence // for the words of a turn that is over
+	cut      cut      // the one that the open turn has cut off
 	owed     owed
 	unasked  *llm.Turn  // a turn that the model was not asked to reply to
 	untold   []fate     // of replies, that the model has not been told

@@ -12,6 +12,7 @@ import (
 func (s *session) start(r *reply) {
 	s.reply = r
 	s.progress = progress{}
+	r.behind = s.endWait()
 	if r.ask {
 		s.tellNow()
 		hand(s.asks, r)

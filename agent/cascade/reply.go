@@ -56,6 +56,7 @@ type reply struct {
 	since   time.Time     // the caller's last sound; zero: it answers no turn
 	known   bool          // it goes on after a false interruption: the model knows of it
 	before  time.Duration // of it was heard before that
+	behind  time.Duration // it begins behind this, where a filler ends
 
 	ctx      context.Context // of everything about it
 	cancel   context.CancelCauseFunc

@@ -112,6 +112,7 @@ func (s *session) shutdown(ctx context.Context, err error) {
 		cause = "fault"
 	}
 	s.end(errors.New("cascade: " + cause))
+	s.endWait()
 	at := s.call.Speaker.Stop()
 	if r := s.reply; r != nil {
 		s.reply = nil
@@ -221,6 +222,7 @@ func (s *session) passTime() {
 	}
 	s.grant(now)
 	s.announceNext(now)
+	s.fillWait()
 	s.report(now)
 }
 

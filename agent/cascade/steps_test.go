@@ -319,7 +319,7 @@ func (x *stepper) says(p *piece) {
 	}
 	p.settle(err)
 	x.at = p.at + p.length()
-	x.s.post(p.r.ctx, spoke{p.r, err})
+	x.s.post(p.r.ctx, spoke{p.r, false, err})
 }
 
 // event is something from outside.

@@ -3,6 +3,7 @@ package cascade
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +169,86 @@ func TestAVoiceThatIsGoneEndsTheCall(t *testing.T) {
 			t.Errorf("%d errors", n)
 		}
 	})
+}
+
+// TestABrokenReplyIsApologisedFor: whose reply the voice could not speak to its end hears
+// a phrase that it can, which is no part of the reply. The voice is not well because it can.
+func TestABrokenReplyIsApologisedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(text string) bool
+		hangs bool
+		wire  string // of the first turn
+	}{
+		"all of it":           {func(text string) bool { return strings.HasPrefix(text, "Word") || strings.HasPrefix(text, "Short") }, false, fallback},
+		"its end":             {func(text string) bool { return strings.HasPrefix(text, "Word5") }, false, "Word0 Word1 Word2 Word3 Word4. " + fallback},
+		"its beginning":       {func(text string) bool { return strings.HasPrefix(text, "Word0") }, false, "Word5 Word6 Word7 Word8 Word9."},
+		"it gives no sound":   {func(text string) bool { return strings.HasPrefix(text, "Word") }, true, fallback},
+		"nothing can be said": {func(text string) bool { return text != "Welcome to Parley." }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			converse(t, func(r *rig) {
+				r.model.reply = saying(strings.TrimSpace(numbers(10)))
+				r.cfg.TTS = failing{r.voice, c.fails, c.hangs}
+				r.cfg.VoiceTries = 7
+			}, func(r *rig) {
+				r.quiet(1)
+				r.say("go", time.Second)
+				r.wait(9 * time.Second)
+				if c.hangs {
+					r.wait(4 * time.Second)
+				}
+				if wire := strings.Join(r.heard()[3:], " "); wire != c.wire {
+					t.Errorf("wire %q", wire)
+				}
+				for _, got := range r.all(agent.EventAgentStopped) {
+					if strings.Contains(got.Heard+got.Text, "Sorry") {
+						t.Errorf("the apology is in the record: %+v", got)
+					}
+				}
+				if name != "all of it" {
+					return
+				}
+				for range 3 {
+					r.say("again", time.Second)
+					r.wait(4 * time.Second)
+				}
+				r.ends()
+				if !errors.Is(r.err, errBroken) || !strings.HasSuffix(strings.Join(r.heard(), " "), r.cfg.Apology) {
+					t.Errorf("%v after %q", r.err, r.heard())
+				}
+			})
+		})
+	}
+}
+
+// failing is a voice that cannot speak some texts.
+type failing struct {
+	tts.Voice
+	fails func(text string) bool
+	hangs bool
+}
+
+func (v failing) Speak(ctx context.Context, text string, out func(tts.Chunk) error) error {
+	switch {
+	case !v.fails(text):
+		return v.Voice.Speak(ctx, text, out)
+	case v.hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return errBroken
+}
+
+// TestPhrases: what is to be had ready is what the voice is given.
+func TestPhrases(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Greeting, cfg.Reprompts, cfg.Misheard = "Welcome to Parley. How can I help?", []string{"Still there?"}, []string{"Pardon?"}
+	got := cfg.Phrases()
+	for _, want := range []string{"Welcome to Parley.", cfg.Fallback, cfg.Apology, cfg.Deaf, cfg.Goodbye, cfg.TransferFailed, "Still there?", "Pardon?"} {
+		if !slices.ContainsFunc(got, func(p string) bool { return strings.TrimSpace(p) == want }) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
 }
 
 func TestAVoiceThatFailsNowAndThenIsNot(t *testing.T) {

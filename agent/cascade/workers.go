@@ -93,11 +93,13 @@ func (s *session) thinksNoMore(r *reply, err error) {
 
 // speak gives a reply to the voice, and its sound to the call.
 func (s *session) speak(r *reply) {
-	// Nothing is queued when a reply begins: the one before was heard to its end
-	// or stopped.
-	at := s.call.Speaker.Played()
+	// Nothing is queued when a reply begins, but a filler: the one before was heard to its
+	// end or stopped.
+	at := max(s.call.Speaker.Played(), r.behind)
 	quiet := &silence{s: s, r: r}
 	defer func() { quiet.end(at) }()
+	broke := false // the voice did not speak what came last
+	mute := false  // nor will it speak the rest
 	for {
 		quiet.begin(at)
 		it, ok := r.take()
@@ -109,14 +111,25 @@ func (s *session) speak(r *reply) {
 			s.mark(r, it.action, at)
 			continue
 		}
+		if mute {
+			r.broke("")
+			continue
+		}
 		s.post(r.ctx, sentence{r, strings.TrimSpace(it.text)})
-		err := s.sayTwice(r, it, quiet, &at)
+		sounded, err := s.sayTwice(r, it, quiet, &at)
 		if errors.Is(err, agent.ErrClosed) || errors.Is(err, agent.ErrStopped) {
 			break // cut off, or the call is over and Run is about to hear of it: no fault
 		}
+		broke = err != nil && !it.own
 		if r.ctx.Err() == nil {
-			s.post(r.ctx, spoke{r, err})
+			s.post(r.ctx, spoke{r, it.own, err})
 		}
+		mute = !sounded && errors.Is(err, errNoSound)
+	}
+	if words := s.fallback(r); broke && words != "" && r.ctx.Err() == nil {
+		quiet.begin(at)
+		_, err := s.sayTwice(r, item{text: words, own: true}, quiet, &at)
+		s.post(r.ctx, spoke{r, true, err})
 	}
 	at = quiet.end(at)
 	if r.ctx.Err() != nil {
@@ -144,15 +157,15 @@ func (s *session) mark(r *reply, a *llm.Action, at time.Duration) {
 
 // sayTwice speaks one piece, and once more when the voice failed before its first
 // sound. What was heard the beginning of is not said again (BR-149).
-func (s *session) sayTwice(r *reply, it item, quiet *silence, at *time.Duration) error {
+func (s *session) sayTwice(r *reply, it item, quiet *silence, at *time.Duration) (sounded bool, err error) {
 	p := &piece{s: s, r: r, item: it, quiet: quiet, at: *at}
-	err := p.say()
+	err = p.say()
 	if err != nil && !p.began && !errors.Is(err, errNoSound) && r.ctx.Err() == nil {
 		err = p.say()
 	}
 	p.settle(err)
 	*at = p.at + p.length()
-	return err
+	return p.began, err
 }
 
 // piece is a sentence, or less, on its way through the voice.

@@ -59,6 +59,7 @@ func newGateway(cfg *config.Config, log *zap.Logger) (_ *gateway, err error) {
 	}
 	g.parts.startTools(context.Background(), log)
 	g.parts.startDocuments()
+	g.parts.startPhrases(log)
 
 	media, err := cfg.RTPConfig()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"parley/agent/stream"
 	"parley/agent/stt"
 	"parley/agent/tts"
+	"parley/agent/tts/prepared"
 	"parley/call"
 	"parley/config"
 	"parley/media"
@@ -45,6 +46,8 @@ type plugs struct {
 	undo    []func()
 
 	libraries map[config.Retrieval]*library
+
+	phrases []*prepared.Voice // to be made when the gateway runs
 
 	recorder *session.Recorder // nil: nothing is recorded
 	tools    *workshop
@@ -199,7 +202,7 @@ func (p *plugs) assistant(prefix string, a *config.Assistant) (agent.Opener, err
 			p.unheard = append(p.unheard, m)
 		}
 	}
-	c.STT, c.TTS, c.LLM = recognizer, voice, model
+	c.STT, c.TTS, c.LLM = recognizer, p.ready(voice, c.Phrases()...), model
 	p.about = append(p.about, zap.Strings(prefix+"stt", a.STT.All()), zap.Strings(prefix+"tts", a.TTS.All()))
 	opener, err := cascade.New(c)
 	return opener, p.cfg.Complain(prefix+"conversation", err)

@@ -30,7 +30,7 @@ func (p *plugs) realtime(prefix string, a *config.Assistant) (agent.Opener, erro
 	}
 	// The gateway's own words need a voice; an agent without one says less.
 	if voice, err := p.speaker(prefix, a); err == nil {
-		cfg.Voice = ownWords(voice)
+		cfg.Voice = ownWords(p.ready(voice, cfg.Apology, cfg.Filler))
 	} else {
 		p.notes = append(p.notes, "the apology and the filler of [realtime] have no voice: "+err.Error())
 	}
