@@ -125,9 +125,12 @@ func (s *conversation) turnClosed(d turn.Decision) {
 		s.keyed(d)
 		return
 	case d.Garbled:
-		// Neither words nor a reply: the service has heard no speech, and says nothing.
 		c.reason = "garbled"
 		s.userOver(c.reason)
+		if s.local && len(s.replies) == 0 { // it was asked to reply
+			s.expect(d.LastSound)
+		}
+		// Else, with neither words nor a reply, it has heard no speech, and says nothing.
 		return
 	}
 	s.emit(agent.Event{Type: agent.EventInference, Reason: agent.InferenceTurn})

@@ -15,16 +15,22 @@ type silence struct {
 	phrase bool      // the phrase was said
 }
 
-// waits says whether the caller waits: for a reply, for what a tool does, or for a new
-// connection that has to make up for a reply.
+// waits says whether the caller waits: for the service to have heard that they have
+// finished, for a reply, for what a tool does, or for a new connection that has to make up
+// for a reply.
 func (s *conversation) waits() bool {
 	for _, r := range s.replies {
 		if !r.filler {
 			return false
 		}
 	}
-	return !s.closing && !s.turns.Open() && !s.turns.Still() &&
-		(!s.expected.IsZero() || len(s.toolRuns) > 0 || s.away && s.lost)
+	switch {
+	case s.closing || s.turns.Still():
+		return false
+	case s.turns.Open():
+		return s.turns.Waiting()
+	}
+	return !s.expected.IsZero() || len(s.toolRuns) > 0 || s.away && s.lost
 }
 
 // fill fills the silence of a caller who waits: with the phrase, once, and then by a soft
@@ -37,6 +43,8 @@ func (s *conversation) fill(now time.Time) {
 	}
 	q := &s.silence
 	switch {
+	case q.next.IsZero() && s.cutOff.reply != nil: // it may go on soon
+		q.next = now.Add(max(s.cfg.FillerAfter, s.cfg.Turn.FalseTimeout))
 	case q.next.IsZero():
 		q.next = now.Add(s.cfg.FillerAfter)
 	case now.Before(q.next) || len(s.replies) > 0:

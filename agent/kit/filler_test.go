@@ -29,14 +29,14 @@ func (p *phone) tones() (at []time.Time) {
 func TestToneFillsTheSilence(t *testing.T) {
 	ring(t, nil, func(p *phone) {
 		p.speaks("What time is it?", time.Second)
-		closed := p.all(agent.EventInference)[0].At
+		over := p.all(agent.EventInference)[0].At.Add(-600 * ms) // the caller's last sound
 		time.Sleep(4500 * ms)
 		tones := p.tones()
 		if len(tones) != 2 {
 			p.Fatalf("%d tones", len(tones))
 		}
-		if first, second := tones[0].Sub(closed), tones[1].Sub(tones[0]); first < 980*ms || first > 1060*ms || second < 1960*ms || second > 2060*ms {
-			p.Errorf("%v after the turn, and %v later", first, second)
+		if first, second := tones[0].Sub(over), tones[1].Sub(tones[0]); first < 1180*ms || first > 1260*ms || second < 1960*ms || second > 2060*ms {
+			p.Errorf("%v after the caller's last sound, and %v later", first, second)
 		}
 		if got := p.all(agent.EventAgentStarted); len(got) > 0 {
 			p.Errorf("the tone counts as a reply: %+v", got)
@@ -81,6 +81,24 @@ func TestWordsWithoutSound(t *testing.T) {
 		p.tell(live.Message{TurnDone: true})
 		p.quiet(1)
 		p.wantStopped("Nobody hears this.|")
+	})
+}
+
+// Who has finished waits though the service has not yet said what it heard, nor replied.
+func TestToneBeforeTheTranscript(t *testing.T) {
+	ring(t, func(p *phone) { p.cfg.Session.LocalTurns, p.cfg.ReplyTimeout = true, 3*time.Second }, func(p *phone) {
+		p.sound(time.Second)
+		over := time.Now()
+		time.Sleep(1900 * ms)
+		tones := p.tones()
+		if len(tones) != 1 || tones[0].Sub(over) > 1800*ms {
+			p.Errorf("tones at %v, the caller's last word at %v", tones, over)
+		}
+		if got := p.all(agent.EventUserStopped); len(got) > 0 {
+			p.Errorf("the turn has ended: %+v", got)
+		}
+		// A service that has heard nothing was asked all the same.
+		p.until("a new connection", func() bool { return len(p.script.Conns()) == 2 })
 	})
 }
 

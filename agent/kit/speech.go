@@ -180,8 +180,9 @@ func (s *speech) take() (chunk, context.Context, bool) {
 			s.mu.Unlock()
 			return chunk{}, nil, false
 		}
-		// What has begun is not held: it is paused, or cut.
-		if len(s.queue) > 0 && (!s.held || s.queue[0].reply.begun) {
+		// What has begun is not held: it is paused, or cut. What fills a silence is not a
+		// reply that may be out of date.
+		if len(s.queue) > 0 && (!s.held || s.queue[0].reply.begun || s.queue[0].reply.filler) {
 			c := s.next()
 			ctx := s.ctx
 			s.mu.Unlock()
