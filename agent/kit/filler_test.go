@@ -74,6 +74,21 @@ func TestToneWhileAway(t *testing.T) {
 	})
 }
 
+// Where a reply ended does not move when another follows at once.
+func TestRepliesOnTheHeels(t *testing.T) {
+	ring(t, nil, func(p *phone) {
+		for _, item := range []string{"item-1", "item-2", "item-3"} {
+			p.replies(item, "One two.")
+		}
+		p.quiet(3)
+		for i, e := range p.all(agent.EventAgentStopped) {
+			if want := time.Duration(i+1) * 2 * wordTime; e.Position != want {
+				p.Errorf("reply %d ended at %v, want %v", i+1, e.Position, want)
+			}
+		}
+	})
+}
+
 // Words that come without a sound were not heard.
 func TestWordsWithoutSound(t *testing.T) {
 	ring(t, nil, func(p *phone) {

@@ -202,7 +202,10 @@ func (s *conversation) settle(now time.Time) {
 		}
 		s.replies = s.replies[1:]
 		s.progress = progress{next: now}
-		s.replyOver(r, max(played, to), false)
+		if begun {
+			played = to // the next reply may be playing already
+		}
+		s.replyOver(r, played, false)
 		tell(r, nil)
 	}
 	if s.closing && len(s.replies) == 0 {
