@@ -33,6 +33,8 @@ type realtimeService struct {
 	// replies are said in order, the last one over and over, each after think.
 	replies []string
 	think   time.Duration
+	// pace is how many times faster than it is spoken a reply comes.
+	pace float64
 
 	mu    sync.Mutex
 	said  int // replies of all connections
@@ -64,11 +66,8 @@ type realtimeEvent struct {
 // say when words end, so that words are reckoned by the length of their letters.
 const realtimeWord = 250 * time.Millisecond
 
-// realtimePace is how many times faster than it is spoken a reply comes.
-const realtimePace = 25
-
 func newRealtimeService(t *testing.T, replies ...string) *realtimeService {
-	s := &realtimeService{t: t, replies: replies}
+	s := &realtimeService{t: t, replies: replies, pace: 25}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
 		s.mu.Lock()
@@ -244,7 +243,7 @@ func (c *realtimeConn) reply(ctx context.Context, id string) {
 			place = 0
 		}
 		c.mu.Unlock()
-		timer.Reset(realtimeWord / realtimePace)
+		timer.Reset(time.Duration(float64(realtimeWord) / s.pace))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
