@@ -28,7 +28,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.BoolVar(&o.quick, "quick", false, "a few of all, in about a minute")
+	flag.BoolVar(&o.quick, "quick", false, "a few of all, in two minutes")
 	flag.IntVar(&o.atOnce, "calls", 48, "calls at once")
 	flag.Uint64Var(&o.seed, "seed", 1, "luck of the callers and the noises")
 	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, rooms (of the settings), commands; empty: all")
