@@ -80,7 +80,7 @@ func TestRealtimeCutBeforeAnySound(t *testing.T) {
 	replies := []string{even("greet", 3), even("word", 5, 7), even("last", 3)}
 	s := newRealtimeService(t, replies...)
 	s.think = 800 * time.Millisecond
-	g.serve("early", kept.keep(realtimeAgent(t, s.URL, nil)))
+	g.serve("early", kept.keep(realtimeAgent(t, s.URL, func(c *kit.Config, _ *openai.Config) { c.PassThrough, c.FillerAfter = true, 0 })))
 	c := g.cutter(t, "early", 300, nil)
 	begin := c.speaks(0)
 	c.quiet()
