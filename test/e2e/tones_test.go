@@ -79,7 +79,7 @@ func (s captured) heard(reply string) (text string, err error) {
 	length := time.Duration(len(s.pcm)) * time.Second / 8000
 	for ; n < len(all); n++ {
 		begin := time.Duration(n) * wordTime
-		if begin+toneTime > length {
+		if begin+delay+toneTime > length {
 			break
 		}
 		if got := height(s.pcm[at(begin+delay+packet):at(begin+toneTime-packet)]); got != place {
@@ -144,8 +144,8 @@ func TestTheToneReaderSeesAWrongWord(t *testing.T) {
 	}{
 		{"all", right, reply, false},
 		{"cut in the third word", right[:at(600*time.Millisecond)], "Word0 word1", false},
-		{"cut at the end of the second", right[:at(490*time.Millisecond)], "Word0 word1", false},
-		{"cut just before that", right[:at(480*time.Millisecond)], "Word0", false},
+		{"cut at the end of the second", right[:at(490*time.Millisecond+delay)], "Word0 word1", false},
+		{"cut just before that", right[:at(490*time.Millisecond)], "Word0", false},
 		{"nothing", nil, "", false},
 		{"other words", wrong, "", true},
 		{"more words", append(right, right...), "", true},
