@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -38,6 +39,9 @@ func run(in io.Reader, out io.Writer, cover, floors, skips string) (ok bool, err
 	t := tally{out: out, output: map[string][]string{}}
 	if err := t.read(in); err != nil {
 		return false, err
+	}
+	for _, line := range t.said {
+		fmt.Fprintln(out, line)
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	if skips != "" && len(t.skipped) > 0 {
@@ -80,6 +84,7 @@ type tally struct {
 	passed, failed int
 	broken         bool // a package did not build or died
 	skipped        []string
+	said           []string // by the tests that failed, to be read at the end
 }
 
 func (t *tally) read(in io.Reader) error {
@@ -135,8 +140,27 @@ func (t *tally) end(e event, output []string) {
 		t.skipped = append(t.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output)))
 	case "fail":
 		t.failed++
+		t.said = append(t.said, gist(e, output)...)
 		fmt.Fprint(t.out, strings.Join(output, ""))
 	}
+}
+
+// said matches a line that a test reported by itself, with the place.
+var said = regexp.MustCompile(`^ +\w+\.go:\d+: `)
+
+// gist is what a test that failed reported: the first lines that name a place. All of
+// its output can be long, a server's whole log, and who sees just the end of a run
+// sees these.
+func gist(e event, output []string) []string {
+	const most, width = 4, 500
+	lines := []string{fmt.Sprintf("FAILED %s %s", e.Package, e.Test)}
+	for _, line := range output {
+		if len(lines) <= most && said.MatchString(line) {
+			line = strings.TrimRight(line, "\n")
+			lines = append(lines, line[:min(width, len(line))])
+		}
+	}
+	return lines
 }
 
 // reason is why a test was skipped: what it said last.

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 		not      string
 	}{
 		{"passes quietly", stream, true, []string{"ok  \tparley/rtp", "BAR P1 0.2 <= 0.3 met\n", "1 passed, 0 failed, 1 skipped"}, "chatter"},
-		{"shows what failed", stream + failing, false, []string{"c_test.go:3: wrong", "FAIL\tparley/sip", "1 passed, 1 failed"}, "chatter"},
+		{"shows what failed", stream + failing, false, []string{"c_test.go:3: wrong", "FAIL\tparley/sip", "FAILED parley/sip TestC\n    c_test.go:3: wrong\n1 passed, 1 failed"}, "chatter"},
 		{"what does not build fails", stream + unbuilt, false, []string{"syntax error"}, "chatter"},
 		{"passes on what is no JSON", "go: downloading x\n" + stream, true, []string{"go: downloading x"}, "chatter"},
 	} {
