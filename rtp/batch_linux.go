@@ -40,18 +40,19 @@ func (s *batchSocket) recv() ([]byte, netip.AddrPort, bool) {
 	if s.round != s.u.round || s.at >= s.count {
 		return s.rawSocket.recv()
 	}
-	o := &s.u.in[s.first+s.at]
-	s.at++
-	if o.result < 0 {
-		s.at = 0 // the socket is empty: whoever asks again means later
-		s.count = 0
-		return nil, netip.AddrPort{}, false
+	for s.at < s.count {
+		o := &s.u.in[s.first+s.at]
+		s.at++
+		if o.result < 0 {
+			continue // a datagram may have come between this read and the next
+		}
+		n := int(o.result)
+		if n > len(o.b) {
+			n = 0
+		}
+		return o.b[:n], s.source(&o.name), true
 	}
-	n := int(o.result)
-	if n > len(o.b) {
-		n = 0
-	}
-	return o.b[:n], s.source(&o.name), true
+	return nil, netip.AddrPort{}, false // the socket is empty: whoever asks again means later
 }
 
 // send queues b. It is on its way when the wheel has turned those sessions that it

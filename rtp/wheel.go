@@ -311,7 +311,7 @@ func (w *Wheel) turn(tick, now time.Duration) {
 	w.turns.Add(1)
 	w.obey()
 	for i := 0; i < len(w.sessions); {
-		end := w.readAhead(i, tick)
+		end := w.readAhead(i, tick, now)
 		for i < min(end, len(w.sessions)) {
 			if tick < w.dues[i] {
 				i++
@@ -333,7 +333,7 @@ func (w *Wheel) turn(tick, now time.Duration) {
 // readAhead reads the sockets that sessions from i on will look at, as many as go
 // into one system call, and says which session is the first that it did not reach.
 // What sessions have sent goes out with that.
-func (w *Wheel) readAhead(i int, tick time.Duration) (end int) {
+func (w *Wheel) readAhead(i int, tick, now time.Duration) (end int) {
 	if w.batch == nil {
 		return len(w.sessions)
 	}
@@ -346,7 +346,7 @@ func (w *Wheel) readAhead(i int, tick time.Duration) (end int) {
 		if n := s.looks(tick); n > 0 && !w.batch.want(s.sock, n) {
 			break
 		}
-		if c := s.control.sock.Load(); c != nil && tick >= s.control.poll {
+		if c := s.control.sock.Load(); c != nil && now >= s.control.poll {
 			w.batch.want(*c, 1) // without room it asks for itself
 		}
 	}
