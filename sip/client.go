@@ -72,6 +72,7 @@ const (
 type clientTable struct {
 	mu    sync.Mutex
 	byKey map[string]*clientTx
+	most  tide
 }
 
 func clientKey(branch, method string) string { return branch + "\x00" + method }
@@ -85,7 +86,7 @@ func (t *clientTable) find(branch, method string) *clientTx {
 func (t *clientTable) remove(tx *clientTx) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.byKey, clientKey(tx.branch, tx.method))
+	t.byKey = ebb(t.byKey, clientKey(tx.branch, tx.method), &t.most)
 }
 
 // on lists the transactions that wait for something on a connection.

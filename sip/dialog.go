@@ -98,6 +98,7 @@ type Dialog struct {
 type dialogTable struct {
 	mu    sync.Mutex
 	byKey map[dialogKey]*Dialog
+	most  tide
 	up    atomic.Int64
 }
 
@@ -116,7 +117,7 @@ func (t *dialogTable) put(d *Dialog) {
 func (t *dialogTable) remove(d *Dialog) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.byKey, d.key)
+	t.byKey = ebb(t.byKey, d.key, &t.most)
 }
 
 func (t *dialogTable) all() []*Dialog {

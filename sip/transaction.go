@@ -76,6 +76,8 @@ type txTable struct {
 	mu    sync.Mutex
 	byKey map[string]*serverTx
 	merge map[string]*serverTx
+	// The most that were in them.
+	keys, merges tide
 }
 
 func (t *txTable) find(key string) *serverTx {
@@ -121,10 +123,10 @@ func (t *txTable) remove(tx *serverTx) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byKey[tx.key] == tx {
-		delete(t.byKey, tx.key)
+		t.byKey = ebb(t.byKey, tx.key, &t.keys)
 	}
 	if tx.merge != "" && t.merge[tx.merge] == tx {
-		delete(t.merge, tx.merge)
+		t.merge = ebb(t.merge, tx.merge, &t.merges)
 	}
 }
 
