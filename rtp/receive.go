@@ -29,11 +29,15 @@ func (s *Session) looks(tick time.Duration) int {
 	switch {
 	case tick < s.rest:
 		return 0
-	case s.empty:
-		return 1
+	case s.rested():
+		return 2
 	}
-	return 2
+	return 1
 }
+
+// rested says that more than one packet may wait: when the socket was empty a tick ago,
+// the one that was awaited is the only one.
+func (s *Session) rested() bool { return s.rest != 0 || !s.empty }
 
 // drain takes what has arrived. While packets come one after the other on time the
 // socket is left alone until the next is due: most looks at it would find nothing,
@@ -42,9 +46,7 @@ func (s *Session) drain(tick, now time.Duration) (looked bool) {
 	if tick < s.rest {
 		return false
 	}
-	// When the socket was empty a tick ago, the packet that was awaited is the only
-	// one; after a rest more may wait.
-	rested, quiet := s.rest != 0 || !s.empty, true
+	rested, quiet := s.rested(), true
 	s.rest, s.empty = 0, false
 	for range maxDrain {
 		b, from, ok := s.sock.recv()
