@@ -26,7 +26,7 @@ import (
 
 // realtimeService is a service of the Realtime protocol, as far as calls need it: it
 // says its replies in order, each as one item whose words are tones, and keeps what it
-// is told.
+// is told. A reply "call name" calls the tool of that name.
 type realtimeService struct {
 	*httptest.Server
 	t *testing.T
@@ -53,6 +53,8 @@ type realtimeConn struct {
 	active string
 	coded  bool // as audio/pcmu, else audio/pcm
 	told   []realtimeEvent
+	heard  int // bytes of the caller's sound
+	setup  map[string]any
 }
 
 // realtimeEvent is something that the service was told.
@@ -164,10 +166,13 @@ func (c *realtimeConn) take(ctx context.Context, m map[string]any, others *sync.
 	switch kind {
 	case "session.update":
 		session, _ := m["session"].(map[string]any)
+		c.setup = session
 		c.coded = strings.Contains(fmt.Sprint(session["audio"]), "audio/pcmu")
 		session["expires_at"] = time.Now().Add(time.Hour).Unix()
 		c.send(map[string]any{"type": "session.updated", "session": session})
 	case "input_audio_buffer.append":
+		data, _ := m["audio"].(string)
+		c.heard += base64.StdEncoding.DecodedLen(len(data))
 		return // there are many
 	case "input_audio_buffer.commit":
 		c.serial++
@@ -181,6 +186,9 @@ func (c *realtimeConn) take(ctx context.Context, m map[string]any, others *sync.
 			p, _ := part.(map[string]any)
 			text, _ := p["text"].(string)
 			e.text += text
+		}
+		if answer, ok := item["output"].(string); ok {
+			e.text = answer
 		}
 	case "response.create":
 		c.serial++
@@ -231,6 +239,12 @@ func (c *realtimeConn) reply(ctx context.Context, id string) {
 	if c.active != id {
 		return
 	}
+	if name, ok := strings.CutPrefix(text, "call "); ok {
+		call := map[string]any{"id": item, "type": "function_call", "status": "completed", "call_id": "call_of_" + id, "name": name, "arguments": "{}"}
+		at("response.output_item.done", map[string]any{"item": call})
+		c.end(id, "completed", []any{call})
+		return
+	}
 	at("response.output_item.added", map[string]any{"item": map[string]any{"id": item, "type": "message", "role": "assistant", "content": []any{}}})
 	place := 0
 	for n, word := range words(text) {
@@ -259,25 +273,27 @@ func (c *realtimeConn) reply(ctx context.Context, id string) {
 
 // toneOf is the sound of the word in a place of a sentence, as it was agreed; mu is held.
 func (c *realtimeConn) toneOf(place int) (out []byte) {
-	rate := live.OutputRate
-	if c.coded {
-		rate = 8000
+	if !c.coded {
+		return toneOf(place, live.OutputRate)
 	}
-	pcm := make([]int16, int(realtimeWord)*rate/int(time.Second))
-	for i := range pcm {
-		pcm[i] = int16(8000 * math.Sin(2*math.Pi*ttstest.Frequency(place)*float64(i)/float64(rate)))
+	pcm := make([]int16, 0, at(realtimeWord))
+	for b := toneOf(place, 8000); len(b) > 0; b = b[2:] {
+		pcm = append(pcm, int16(binary.LittleEndian.Uint16(b)))
 	}
-	if c.coded {
-		enc, err := g711.PCMU().NewEncoder()
-		if err == nil {
-			out, err = enc.Encode(nil, pcm)
-		}
-		if err != nil {
-			c.service.t.Error(err)
-		}
-		return out
+	enc, err := g711.PCMU().NewEncoder()
+	if err == nil {
+		out, err = enc.Encode(nil, pcm)
 	}
-	for _, v := range pcm {
+	if err != nil {
+		c.service.t.Error(err)
+	}
+	return out
+}
+
+// toneOf is a word in a place of a sentence as PCM of a rate.
+func toneOf(place, rate int) (out []byte) {
+	for i := range int(realtimeWord) * rate / int(time.Second) {
+		v := int16(8000 * math.Sin(2*math.Pi*ttstest.Frequency(place)*float64(i)/float64(rate)))
 		out = binary.LittleEndian.AppendUint16(out, uint16(v))
 	}
 	return out
