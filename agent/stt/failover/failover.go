@@ -96,6 +96,7 @@ func (r *Recognizer) Open(ctx context.Context, o stt.Options, out func(stt.Resul
 	s := newStream(ctx, r, o, out)
 	if err := s.switchTo(ctx, -1, nil); err != nil {
 		s.cancel(err)
+		s.workers.Wait()
 		return nil, err
 	}
 	return s, nil

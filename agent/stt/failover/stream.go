@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +27,12 @@ type stream struct {
 	choice  int
 	turn    int // counts recognisers: results of earlier ones mean nothing
 	rate    *resample.Resampler
+	pcm     []int16 // at the rate of current
 	options stt.Options
-	kept    []int16 // since the last final, at most Config.Replay
-	begun   bool    // the caller's voice began, and no final came since
-	ended   bool    // a final was asked for, and did not come
+	changed int           // counts changes of options.Expect
+	kept    kept          // what has no final transcript
+	base    time.Duration // where the audio of the recogniser in use begins in the stream's
+	early   *loss         // of a recogniser that was lost while it was opened
 	over    bool
 	patient *time.Timer // runs while a final is waited for
 
@@ -44,6 +47,7 @@ type loss struct {
 
 func newStream(ctx context.Context, r *Recognizer, o stt.Options, out func(stt.Result)) *stream {
 	s := &stream{r: r, out: out, options: o, choice: -1, lost: make(chan loss, 1)}
+	s.kept = kept{rate: r.Rate(), most: int(r.cfg.Replay.Seconds() * float64(r.Rate()))}
 	s.life, s.cancel = context.WithCancelCause(ctx)
 	s.patient = time.AfterFunc(time.Hour, s.silent)
 	s.patient.Stop()
@@ -60,7 +64,7 @@ func (s *stream) watch() {
 		case l := <-s.lost:
 			s.mu.Lock()
 			old := s.current
-			if l.turn != s.turn || s.over {
+			if l.turn != s.turn || old == nil || s.over {
 				s.mu.Unlock()
 				continue
 			}
@@ -80,7 +84,8 @@ func (s *stream) watch() {
 func (s *stream) switchTo(ctx context.Context, failed int, why error) error {
 	s.mu.Lock()
 	s.turn++
-	turn, options := s.turn, s.options
+	s.early = nil
+	turn, options, changed := s.turn, s.options, s.changed
 	s.mu.Unlock()
 	next, choice, err := s.r.open(ctx, failed, options, func(i int) func(stt.Result) {
 		return func(res stt.Result) { s.heard(turn, i, res) }
@@ -97,26 +102,31 @@ func (s *stream) switchTo(ctx context.Context, failed int, why error) error {
 			return errors.Join(err, next.Close())
 		}
 	}
+	if !s.use(next, choice, rate, changed) {
+		return errors.Join(errClosed, next.Close()) // without the lock: it may be telling us something
+	}
+	return nil
+}
+
+// use makes next the recogniser of the call; changed is which expectation it was opened
+// with. false: the call is over.
+func (s *stream) use(next stt.Stream, choice int, rate *resample.Resampler, changed int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
-		_ = next.Close()
-		return errClosed
+		return false
 	}
 	s.current, s.choice, s.rate = next, choice, rate
-	if s.options.Expect.Grammar != options.Expect.Grammar { // it changed meanwhile
+	if s.changed != changed {
 		_ = next.Expect(s.options.Expect) // a grammar that it cannot use is not a reason to be deaf
 	}
-	if s.begun { // first: of audio before it a recogniser may take no more than a pre-roll
-		next.Begin()
+	s.kept.trim()
+	s.base = s.kept.at(s.kept.start)
+	s.kept.again(next.Begin, s.ask, s.write)
+	if s.early != nil && s.early.choice == choice {
+		s.lose(choice, s.early.err)
 	}
-	if len(s.kept) > 0 {
-		s.write(s.kept)
-	}
-	if s.ended {
-		s.ask()
-	}
-	return nil
+	return true
 }
 
 // heard takes a result of a recogniser.
@@ -127,13 +137,27 @@ func (s *stream) heard(turn, choice int, res stt.Result) {
 		return
 	}
 	if errors.Is(res.Err, stt.ErrLost) {
-		s.lose(res.Err)
+		if s.current == nil { // it is being opened
+			s.early = &loss{turn, choice, res.Err}
+		} else {
+			s.lose(choice, res.Err)
+		}
 		s.mu.Unlock()
 		return
 	}
+	if s.base != 0 && len(res.Words) > 0 {
+		res.Words = slices.Clone(res.Words)
+		for i := range res.Words {
+			res.Words[i].Start += s.base
+			res.Words[i].End += s.base
+		}
+	}
 	if res.Final && res.Err == nil {
+		s.kept.final(res.Words)
 		s.patient.Stop()
-		s.kept, s.begun, s.ended = s.kept[:0], false, false
+		if len(s.kept.asked) > 0 && s.r.cfg.Silent > 0 {
+			s.patient.Reset(s.r.cfg.Silent) // the next one's
+		}
 		s.r.recovered(choice)
 	}
 	s.mu.Unlock()
@@ -142,20 +166,20 @@ func (s *stream) heard(turn, choice int, res stt.Result) {
 
 // lose has the next recogniser take over. The lock is held. A loss that nobody has
 // looked at yet is of an earlier recogniser, or the same.
-func (s *stream) lose(err error) {
+func (s *stream) lose(choice int, err error) {
 	select {
 	case <-s.lost:
 	default:
 	}
-	s.lost <- loss{s.turn, s.choice, err} // only who holds the lock sends: there is room
+	s.lost <- loss{s.turn, choice, err} // only who holds the lock sends: there is room
 }
 
 // silent gives up a recogniser that does not answer.
 func (s *stream) silent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended && s.current != nil && !s.over {
-		s.lose(errSilent)
+	if len(s.kept.asked) > 0 && s.current != nil && !s.over {
+		s.lose(s.choice, errSilent)
 	}
 }
 
@@ -186,11 +210,7 @@ func (s *stream) Write(pcm []int16) error {
 	if s.over {
 		return errClosed
 	}
-	most := int(s.r.cfg.Replay.Seconds() * float64(s.r.Rate()))
-	s.kept = append(s.kept, pcm...)
-	if len(s.kept) > 2*most { // rarely, so that little is copied
-		s.kept = s.kept[:copy(s.kept, s.kept[len(s.kept)-most:])]
-	}
+	s.kept.write(pcm)
 	if s.current != nil {
 		s.write(pcm)
 	}
@@ -201,10 +221,11 @@ func (s *stream) Write(pcm []int16) error {
 // says by a result that it is lost.
 func (s *stream) write(pcm []int16) {
 	if s.rate != nil {
-		pcm = s.rate.Process(nil, pcm)
+		s.pcm = s.rate.Process(s.pcm[:0], pcm)
+		pcm = s.pcm
 	}
 	if err := s.current.Write(pcm); err != nil {
-		s.lose(err)
+		s.lose(s.choice, err)
 	}
 }
 
@@ -212,7 +233,7 @@ func (s *stream) write(pcm []int16) {
 func (s *stream) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begun = true
+	s.kept.begun = true
 	if s.current != nil {
 		s.current.Begin()
 	}
@@ -222,7 +243,7 @@ func (s *stream) Begin() {
 func (s *stream) Finalize() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.kept.ask()
 	if s.current != nil {
 		s.ask()
 	}
@@ -236,6 +257,7 @@ func (s *stream) Expect(e stt.Expect) error {
 		return errClosed
 	}
 	s.options.Expect = e
+	s.changed++
 	if s.current == nil {
 		return nil
 	}
