@@ -166,7 +166,7 @@ func (p *plugs) plugAgents() error {
 			errs = append(errs, err)
 			continue
 		}
-		p.agents[name] = opener
+		p.agents[name] = p.tools.attend(p.cfg.AgentNamed(name), opener)
 	}
 	return errors.Join(errs...)
 }

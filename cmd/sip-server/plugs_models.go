@@ -68,15 +68,11 @@ func (p *plugs) builtIn(prefix string, a *config.Assistant) (llm.Provider, error
 	}
 	if index != nil {
 		parts.Retriever = index
-		if p.tools.search == nil { // plugins may search the first agent's documents
-			p.tools.search = func(ctx context.Context, s plugin.Search) (any, error) {
-				return index.Search(ctx, s.Query, min(max(s.Limit, 1), 20))
-			}
+		box.search = func(ctx context.Context, s plugin.Search) (any, error) {
+			return index.Search(ctx, s.Query, min(max(s.Limit, 1), 20))
 		}
 	}
-	if p.tools.complete == nil { // plugins may ask the first agent's model
-		p.tools.complete = completion(completer)
-	}
+	box.complete = completion(completer)
 	// Skills change when they are read again: calls from then on have the new ones.
 	current := &changing{}
 	var failed error

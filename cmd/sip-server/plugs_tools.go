@@ -25,12 +25,18 @@ const (
 
 // toolbox is what one agent may do besides talking.
 type toolbox struct {
+	of *config.Assistant // whose it is
 	// registry has the agent's tools of plugins and MCP servers; it changes when those do.
 	registry *tool.ToolRegistry
 	// policy is what the agent may do with each call.
 	policy tool.CallPolicy
 	gate   *tool.Gate
 	cfg    config.Tools
+
+	// complete asks the agent's model, for plugins; nil: there is none to be asked so.
+	complete func(context.Context, plugin.Completion) (string, error)
+	// search looks up documents of the agent, for plugins; nil: there are none.
+	search func(context.Context, plugin.Search) (any, error)
 }
 
 // skills are the agent's, as the directory has them now.
@@ -46,20 +52,16 @@ func (b *toolbox) skills(all []plugin.Skill) []plugin.Skill {
 type workshop struct {
 	cfg *config.Config
 	log *zap.Logger
-	// shared has all tools there are, for plugins that call others'.
+	// shared has all tools there are, to tell of names that are taken twice. No call uses it.
 	shared *tool.ToolRegistry
 	life   context.Context
 	end    context.CancelFunc
 	left   sync.WaitGroup
 
-	// complete asks the model of an agent, for plugins; nil: there is none.
-	complete func(context.Context, plugin.Completion) (string, error)
-	// search looks up documents of an agent, for plugins; nil: there are none.
-	search func(context.Context, plugin.Search) (any, error)
-
 	mu       sync.Mutex
 	boxes    []*toolbox
-	plugins  *plugin.Set // nil: no directory
+	calls    map[string]*toolbox // of the conversations that are held, by id
+	plugins  *plugin.Set         // nil: no directory
 	servers  map[string]*mcp.Client
 	skills   []plugin.Skill
 	onSkills []func([]plugin.Skill)
@@ -67,7 +69,7 @@ type workshop struct {
 }
 
 func newWorkshop(cfg *config.Config) *workshop {
-	w := &workshop{cfg: cfg, log: zap.NewNop(), shared: tool.NewRegistry(), servers: map[string]*mcp.Client{}, told: map[string]bool{}}
+	w := &workshop{cfg: cfg, log: zap.NewNop(), shared: tool.NewRegistry(), servers: map[string]*mcp.Client{}, calls: map[string]*toolbox{}, told: map[string]bool{}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -75,7 +77,7 @@ func newWorkshop(cfg *config.Config) *workshop {
 // box makes the toolbox of an agent.
 func (w *workshop) box(a *config.Assistant) *toolbox {
 	b := &toolbox{
-		registry: tool.NewRegistry(), policy: a.CallPolicy(), cfg: a.Tools,
+		of: a, registry: tool.NewRegistry(), policy: a.CallPolicy(), cfg: a.Tools,
 		gate: tool.NewGate(tool.GateConfig{TTL: a.Tools.ConfirmationTTL, Verbatim: a.Tools.Verbatim}),
 	}
 	if a.Tools.TransfersPerHour > 0 {
@@ -113,10 +115,9 @@ func (w *workshop) open(ctx context.Context, log *zap.Logger) error {
 		all.Go(func() {
 			o := w.cfg.Plugins.Options()
 			o.Log, o.Changed = log, w.sync
-			o.Host.Tools, o.Host.Complete, o.Host.Search = w.shared, w.complete, w.search
-			o.Host.Emit = func(from string, e plugin.Emission) {
+			o.Host = w.host(func(from string, e plugin.Emission) {
 				log.Info("plugin tells", zap.String("plugin", from), zap.String("topic", tool.CleanText(e.Topic, 100)), zap.String("session_id", tool.CleanText(e.Session, 100)))
-			}
+			})
 			set, err := plugin.Open(ctx, w.cfg.Plugins.Directory, o)
 			w.mu.Lock()
 			w.plugins = set

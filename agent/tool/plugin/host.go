@@ -17,9 +17,11 @@ const maxRequests = 16
 type Host struct {
 	// Emit takes what a plugin wants known.
 	Emit func(plugin string, e Emission)
-	// Tools are those that plugins may call: not their own, and none that needs a
-	// confirmation.
-	Tools *tool.ToolRegistry
+	// Tools are those that plugins may call on behalf of a conversation: those of its own
+	// agent, or a caller could reach by way of a plugin what the agent was not given. A
+	// plugin calls not its own, and none that needs a confirmation. nil is returned for a
+	// conversation that has none. It is called from several goroutines at a time.
+	Tools func(session string) *tool.ToolRegistry
 	// Complete asks a language model.
 	Complete func(ctx context.Context, c Completion) (string, error)
 	// Search looks for passages.
@@ -177,10 +179,14 @@ func (r *requests) call(ctx context.Context, f received) (any, error) {
 	if r.p.opts.Host.Tools == nil {
 		return nil, &rpcError{codeMethod, "no such method here"}
 	}
-	if t, ok := r.p.opts.Host.Tools.Lookup(q.Tool); ok {
+	tools := r.p.opts.Host.Tools(q.Session)
+	if tools == nil {
+		return nil, errForeign
+	}
+	if t, ok := tools.Lookup(q.Tool); ok {
 		if own, ok := t.(*pluginTool); ok && own.p == r.p {
 			return nil, errors.New("a plugin does not call its own tools this way")
 		}
 	}
-	return r.p.opts.Host.Tools.Call(tool.WithSession(ctx, q.Session), q.Tool, q.Params)
+	return tools.Call(tool.WithSession(ctx, q.Session), q.Tool, q.Params)
 }

@@ -53,6 +53,10 @@ type plugin struct {
 	strays *rate.Limiter
 	// restarted is called when a process that was started again is ready; may be nil.
 	restarted func()
+	// attends says whether the plugin is to act for a conversation by itself; may be nil.
+	attends func(p *plugin, session string) bool
+	// successor is the plugin that has the name by now; may be nil.
+	successor func(name string) *plugin
 
 	mu       sync.Mutex
 	state    State
@@ -63,14 +67,15 @@ type plugin struct {
 	restarts int
 	fault    string         // why it is not ready
 	sessions map[string]int // conversations that it works for
+	idle     chan struct{}  // closed when the last work ends; nil: nobody waits for that
 }
 
 // open starts a plugin and returns when it is ready, or why it is not.
-func open(ctx context.Context, m Manifest, opts *Options, restarted func()) (*plugin, error) {
+func open(ctx context.Context, m Manifest, opts *Options, set *Set) (*plugin, error) {
 	own := opts.Plugins[m.Name]
 	log := opts.Log.With(zap.String("plugin", m.Name))
 	p := newPlugin(m, opts)
-	p.restarted = restarted
+	p.restarted, p.attends, p.successor = set.tellReady, set.attends, set.named
 	p.launch = func() (*process, error) {
 		return start(tool.Process{
 			Command: m.command(opts.Runtimes), Dir: m.Dir, Env: own.Env, Pass: append(append([]string{}, m.Env...), own.Pass...),
@@ -249,8 +254,28 @@ func (p *plugin) live(ctx context.Context) (c *conn, speaks2 bool, err error) {
 	}
 }
 
-// attend counts a conversation that the plugin works for; the returned function ends it.
-func (p *plugin) attend(session string) func() {
+// retire ends a plugin that was replaced once the calls that it has are done, after what
+// one call may take at most, or when ctx is done.
+func (p *plugin) retire(ctx context.Context) {
+	p.mu.Lock()
+	idle := make(chan struct{})
+	if p.idle = idle; len(p.sessions) == 0 {
+		close(idle)
+		p.idle = nil
+	}
+	p.mu.Unlock()
+	t := time.NewTimer(p.timeout())
+	defer t.Stop()
+	select {
+	case <-idle:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	p.close()
+}
+
+// work counts a conversation that the plugin works for; the returned function ends it.
+func (p *plugin) work(session string) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sessions[session]++
@@ -260,30 +285,40 @@ func (p *plugin) attend(session string) func() {
 		if p.sessions[session]--; p.sessions[session] <= 0 {
 			delete(p.sessions, session)
 		}
+		if len(p.sessions) == 0 && p.idle != nil {
+			close(p.idle)
+			p.idle = nil
+		}
 	}
 }
 
-// serves says whether the plugin is at work for a conversation.
+// serves says whether the plugin may act for a conversation: it is at work for it, or
+// attends it.
 func (p *plugin) serves(session string) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sessions[session] > 0
+	works := p.sessions[session] > 0
+	p.mu.Unlock()
+	return works || p.attends != nil && p.attends(p, session)
+}
+
+// timeout bounds one call.
+func (p *plugin) timeout() time.Duration {
+	if p.own.Timeout > 0 {
+		return p.own.Timeout
+	}
+	return p.opts.Timeout
 }
 
 // request asks the plugin something on behalf of a conversation.
 func (p *plugin) request(ctx context.Context, f frame, cancellable bool) (json.RawMessage, error) {
-	timeout := p.opts.Timeout
-	if p.own.Timeout > 0 {
-		timeout = p.own.Timeout
-	}
-	ctx, stop := context.WithTimeoutCause(ctx, timeout, tool.ErrTimeout)
+	ctx, stop := context.WithTimeoutCause(ctx, p.timeout(), tool.ErrTimeout)
 	defer stop()
+	f.Session = tool.SessionFrom(ctx)
+	defer p.work(f.Session)() // before it is waited for: a plugin that was replaced goes when it has no work
 	c, speaks2, err := p.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f.Session = tool.SessionFrom(ctx)
-	defer p.attend(f.Session)()
 	return c.call(ctx, f, func(id json.RawMessage) {
 		if !speaks2 && !cancellable {
 			return
@@ -306,91 +341,4 @@ func (p *plugin) notify(method string, params any) {
 	if err := c.send(frame{Method: method, Params: params}); err != nil {
 		p.log.Warn("plugin not told", zap.String("method", method), zap.Error(err))
 	}
-}
-
-// list makes tools of what the plugin describes.
-func (p *plugin) list() []tool.Tool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := make([]tool.Tool, len(p.tools))
-	for i, d := range p.tools {
-		out[i] = &pluginTool{p, d}
-	}
-	return out
-}
-
-// pluginTool is one tool of a plugin.
-type pluginTool struct {
-	p *plugin
-	d described
-}
-
-// Name implements tool.Tool.
-func (t *pluginTool) Name() string { return t.d.Name }
-
-// Description implements tool.Tool.
-func (t *pluginTool) Description() string { return t.d.Description }
-
-// InputSchema implements tool.Tool.
-func (t *pluginTool) InputSchema() tool.Schema { return t.d.Parameters }
-
-// Traits implements tool.Traited.
-func (t *pluginTool) Traits() tool.Traits {
-	return tool.Traits{
-		Confirm: t.d.ConfirmationRequired, Internal: t.d.Internal,
-		ThinkingSound: t.d.ThinkingSound, Interruptible: t.d.Cancellable, Timeout: t.p.own.Timeout,
-	}
-}
-
-// ConfirmationPrompt implements tool.Prompter: the plugin's own question for these
-// arguments, if it knows one.
-func (t *pluginTool) ConfirmationPrompt(ctx context.Context, args map[string]any) (string, error) {
-	if t.d.ConfirmationPrompt != "" {
-		return t.d.ConfirmationPrompt, nil
-	}
-	if _, speaks2, err := t.p.live(ctx); err != nil || !speaks2 {
-		return "", err
-	}
-	raw, err := t.p.request(ctx, frame{Method: "confirm", Tool: t.d.Name, Params: args}, false)
-	if err != nil {
-		// Older ones have no such method; the host has a question of its own then.
-		if _, ok := errors.AsType[*rpcError](err); ok {
-			return "", nil
-		}
-		return "", err
-	}
-	var prompt string
-	if err := json.Unmarshal(raw, &prompt); err != nil {
-		return "", nil
-	}
-	return prompt, nil
-}
-
-// Invoke implements tool.Tool.
-func (t *pluginTool) Invoke(ctx context.Context, args map[string]any) (map[string]any, error) {
-	if args == nil {
-		args = map[string]any{}
-	}
-	raw, err := t.p.request(ctx, frame{Method: "execute", Tool: t.d.Name, Params: args}, t.d.Cancellable)
-	if err != nil {
-		return nil, err
-	}
-	o, err := readOutcome(raw)
-	if err != nil {
-		return nil, err
-	}
-	session := tool.SessionFrom(ctx)
-	for _, e := range o.emit {
-		if e.Session == "" {
-			e.Session = session
-		}
-		if e.Session != session {
-			t.p.log.Warn("plugin emitted for another conversation, dropped")
-			continue
-		}
-		if t.p.opts.Host.Emit != nil {
-			t.p.opts.Host.Emit(t.p.m.Name, e)
-		}
-	}
-	return o.result, nil
 }

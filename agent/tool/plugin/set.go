@@ -58,11 +58,19 @@ type Set struct {
 	directory string
 	opts      Options
 
-	reload sync.Mutex // one at a time
-	mu     sync.Mutex
-	closed bool
-	by     map[string]*plugin
+	reload  sync.Mutex // one at a time
+	life    context.Context
+	end     context.CancelFunc
+	leaving sync.WaitGroup // plugins that were replaced and have calls yet
+
+	mu       sync.Mutex
+	closed   bool
+	by       map[string]*plugin
+	attended map[string][]*attendance // by conversation
 }
+
+// attendance is one call of Attend.
+type attendance struct{ wanted func(name string) bool }
 
 // Status is a plugin as operators see it.
 type Status struct {
@@ -87,14 +95,17 @@ func Open(ctx context.Context, directory string, opts Options) (*Set, error) {
 	if opts.StartTimeout == 0 {
 		opts.StartTimeout = 10 * time.Second
 	}
-	s := &Set{directory: directory, opts: opts, by: map[string]*plugin{}}
+	s := &Set{directory: directory, opts: opts, by: map[string]*plugin{}, attended: map[string][]*attendance{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	return s, s.Reload(ctx)
 }
 
 // Reload reads the directory again: plugins that came are started, those whose manifest
 // or entrypoint changed are started anew, those that went are ended, and all others are
-// left alone. A changed plugin that does not start leaves the old one running. The
-// error joins those of plugins that were refused.
+// left alone. A changed plugin that does not start leaves the old one running; one that
+// does attends the conversations that the old one did, and the old one is ended when the
+// calls that it has are done, which Reload does not wait for. The error joins those of
+// plugins that were refused.
 func (s *Set) Reload(ctx context.Context) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -118,7 +129,7 @@ func (s *Set) Reload(ctx context.Context) error {
 			continue
 		}
 		fresh.Go(func() {
-			p, err := open(ctx, m, &s.opts, s.tellReady)
+			p, err := open(ctx, m, &s.opts, s)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -136,15 +147,13 @@ func (s *Set) Reload(ctx context.Context) error {
 	s.mu.Lock()
 	s.by = next
 	s.mu.Unlock()
-	var gone sync.WaitGroup
+	s.tellReady()
+	s.opts.changed() // before the old ones go: who calls from here on calls the new
 	for name, p := range old {
 		if next[name] != p {
-			gone.Go(p.close)
+			s.leaving.Go(func() { p.retire(s.life) })
 		}
 	}
-	gone.Wait()
-	s.tellReady()
-	s.opts.changed()
 	return errors.Join(errs...)
 }
 
@@ -189,6 +198,13 @@ func (s *Set) plugins() []*plugin {
 	return slices.SortedFunc(maps.Values(s.by), func(a, b *plugin) int { return strings.Compare(a.m.Name, b.m.Name) })
 }
 
+// named is the plugin that has a name now, or nil.
+func (s *Set) named(name string) *plugin {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[name]
+}
+
 // Tools are the tools of all plugins. Give them to a registry with
 // ToolRegistry.Sync.
 func (s *Set) Tools() []tool.Tool {
@@ -223,28 +239,48 @@ type Event struct {
 	Data    map[string]any `json:"data,omitempty"`
 }
 
-// Event tells all plugins of version 2. It never waits: one that does not read misses it.
+// Event tells the plugins of version 2 that attend the conversation. It never waits: one
+// that does not read misses it.
 func (s *Set) Event(e Event) {
 	for _, p := range s.plugins() {
-		p.notify("event", e)
+		if s.attends(p, e.Session) {
+			p.notify("event", e)
+		}
 	}
 }
 
 // Attend lets plugins act for a conversation by themselves, after an event as well, and
-// not only while they work for it; the returned function ends that.
-func (s *Set) Attend(session string) (end func()) {
-	var ends []func()
-	for _, p := range s.plugins() {
-		ends = append(ends, p.attend(session))
-	}
-	return sync.OnceFunc(func() {
-		for _, end := range ends {
-			end()
+// not only while they work for it; the returned function ends that. They are the plugins
+// that have a tool which is wanted: nil wants all. Those that are started or replaced
+// meanwhile attend it, too. wanted is called from any goroutine and must be fast.
+func (s *Set) Attend(session string, wanted func(name string) bool) (end func()) {
+	one := &attendance{wanted}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attended[session] = append(s.attended[session], one)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		left := slices.DeleteFunc(s.attended[session], func(a *attendance) bool { return a == one })
+		if s.attended[session] = left; len(left) == 0 {
+			delete(s.attended, session)
 		}
-	})
+	}
 }
 
-// Close ends all plugins and waits for their processes. Calls in flight fail. It may be
+// attends says whether p, as long as it has its name, acts for a conversation by itself.
+func (s *Set) attends(p *plugin, session string) bool {
+	s.mu.Lock()
+	all, current := slices.Clone(s.attended[session]), s.by[p.m.Name] == p
+	s.mu.Unlock()
+	if !current || len(all) == 0 {
+		return false
+	}
+	names := p.names()
+	return slices.ContainsFunc(all, func(a *attendance) bool { return a.wanted == nil || slices.ContainsFunc(names, a.wanted) })
+}
+
+// Close ends all plugins, those that were replaced too, and waits for their processes. Calls in flight fail. It may be
 // called again.
 func (s *Set) Close() {
 	s.reload.Lock()
@@ -256,5 +292,7 @@ func (s *Set) Close() {
 	for _, p := range s.plugins() {
 		gone.Go(p.close)
 	}
+	s.end()
 	gone.Wait()
+	s.leaving.Wait()
 }

@@ -271,7 +271,12 @@ func TestHost(t *testing.T) {
 	}
 	var emitted []string
 	opts := &Options{Host: Host{
-		Tools: reg,
+		Tools: func(session string) *tool.ToolRegistry {
+			if session == "s1" {
+				return reg
+			}
+			return nil
+		},
 		Emit: func(p string, e Emission) {
 			emitted = append(emitted, fmt.Sprint(p, " ", e.Topic, " ", string(e.Payload), " ", e.Session))
 		},
