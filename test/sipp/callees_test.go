@@ -92,8 +92,9 @@ var calledScenarios = []scenario{
 	{file: "uas-reinvite", calls: 1, drive: talk(1800 * time.Millisecond), check: record(func(r call.Record) bool { return r.Codec == "PCMA" })},
 	{file: "uas-transfer-blind", calls: 1, drive: transfer(http.StatusNoContent), check: func(st *stage) {
 		record(ended(call.CauseTransferred, 10))(st)
-		if late := st.between("NOTIFY", "BYE"); late > 200*time.Millisecond {
-			st.Errorf("BYE %v after the last NOTIFY", late)
+		// From our answer on: how soon a busy SIPp sees it is not ours.
+		if late := st.between("SIP/2.0 200", "BYE"); late > 200*time.Millisecond {
+			st.Errorf("BYE %v after the answer to the last NOTIFY", late)
 		}
 	}},
 	{file: "uas-transfer-failed", calls: 1, drive: func(st *stage) {
@@ -258,4 +259,22 @@ func (st *stage) between(first, then string) time.Duration {
 	}
 	st.Errorf("no %s after %s", then, first)
 	return 0
+}
+
+// apart is the time between two of the received messages that begin so, by their places.
+// Copies of a message do not count.
+func (st *stage) apart(start string, from, to int) time.Duration {
+	st.Helper()
+	var at []time.Time
+	seen := map[string]bool{}
+	for _, m := range st.Messages {
+		if key := m.Header("CSeq"); !m.Sent && strings.HasPrefix(m.First(), start) && !seen[key] {
+			seen[key], at = true, append(at, m.At)
+		}
+	}
+	if len(at) <= max(from, to) {
+		st.Errorf("%d messages %s, want %d", len(at), start, max(from, to)+1)
+		return 0
+	}
+	return at[to].Sub(at[from])
 }
