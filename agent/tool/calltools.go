@@ -37,10 +37,15 @@ type CallPolicy struct {
 	Destinations []Destination
 	// Numbers are E.164 prefixes ("+4930") of numbers that may be transferred to when
 	// the caller names them. Each such transfer needs the caller's confirmation.
-	// Empty: none.
+	// Empty: none. A prefix with fewer than three digits behind the country code means a
+	// country: it allows geographic, mobile, freephone and internet numbers that exist
+	// there, of the country that the code is known for (+1: the United States and
+	// Canada). Premium rates, shared cost, personal and corporate numbers, and the other
+	// countries of a shared code need a prefix of their own: "+49180", "+1809".
 	Numbers []string
 	// DenyNumbers are prefixes that are never dialled; the longest match decides, and
-	// Deny wins a tie. They come on top of satellites, premium and shared-cost ranges.
+	// Deny wins a tie. They come on top of satellites and international networks, which
+	// only a longer prefix allows.
 	DenyNumbers []string
 	// Transfers is how many transfers one call may try; 0: 3.
 	Transfers int
@@ -51,12 +56,6 @@ type CallPolicy struct {
 	// StarKeys allows *, A, B, C and D too: in many networks they begin codes that
 	// forward calls or place new ones.
 	StarKeys bool
-}
-
-// costly are ranges that no transfer goes to unless a longer prefix is allowed:
-// satellites, international networks and premium rates, North American premium.
-func costly() []string {
-	return []string{"+870", "+878", "+881", "+882", "+883", "+888", "+979", "+1900", "+1976"}
 }
 
 // Quota bounds how often something is done within an hour, over all calls. It is safe
@@ -274,23 +273,6 @@ func (a *asking) ConfirmationPrompt(_ context.Context, args map[string]any) (str
 		}
 	}
 	return a.ask(args), nil
-}
-
-// allows holds a number against the lists.
-func (p CallPolicy) allows(to string) bool {
-	if !number().MatchString(to) {
-		return false
-	}
-	longest := func(prefixes []string) int {
-		n := 0
-		for _, p := range prefixes {
-			if strings.HasPrefix(to, p) {
-				n = max(n, len(p))
-			}
-		}
-		return n
-	}
-	return longest(p.Numbers) > max(longest(p.DenyNumbers), longest(costly()))
 }
 
 // refused counts an attempt that was not allowed: who probes is stopped as well.

@@ -122,10 +122,10 @@ func TestFraud(t *testing.T) {
 	if len(p.did) != 0 {
 		t.Fatalf("done: %v", p.did)
 	}
-	if _, err := r.Call(t.Context(), "transfer_to_number", map[string]any{"number": "+15550100"}); err == nil {
+	if _, err := r.Call(t.Context(), "transfer_to_number", map[string]any{"number": "+12025550100"}); err == nil {
 		t.Error("to a number without the caller's yes")
 	}
-	for _, to := range []string{"+15550100", "+4930123456"} {
+	for _, to := range []string{"+12025550100", "+4930123456"} {
 		if _, err := number.Invoke(t.Context(), map[string]any{"number": to}); err != nil {
 			t.Errorf("%s: %v", to, err)
 		}
@@ -133,7 +133,7 @@ func TestFraud(t *testing.T) {
 	if _, err := r.Call(t.Context(), "transfer_call", map[string]any{"destination": "sales"}); err != nil {
 		t.Error(err)
 	}
-	want := []string{"transfer +15550100 false", "transfer +4930123456 false", "transfer sip:sales@pbx false"}
+	want := []string{"transfer +12025550100 false", "transfer +4930123456 false", "transfer sip:sales@pbx false"}
 	if !slices.Equal(p.did, want) {
 		t.Errorf("%v, want %v", p.did, want)
 	}
