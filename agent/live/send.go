@@ -167,14 +167,14 @@ func (s *Session) send(it outgoing, keep func(*outgoing)) error {
 		r.broken = true
 		r.cut(errBroken)
 	default: // the connection was made anew meanwhile
-		go func() {
+		r.late.Go(func() {
 			if !s.flush(r, func() {}) {
 				s.mu.Lock()
+				defer s.mu.Unlock()
 				r.broken = true
 				r.cut(errBroken)
-				s.mu.Unlock()
 			}
-		}()
+		})
 	}
 	return nil
 }

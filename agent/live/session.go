@@ -61,7 +61,8 @@ type run struct {
 	received chan struct{} // closed when nobody receives any more
 	done     chan struct{} // closed when all is over
 	receives bool
-	brief    int // connections in a row that did not last; of the goroutine that receives
+	brief    int            // connections in a row that did not last; of the goroutine that receives
+	late     sync.WaitGroup // what sends on a new connection what an old one lost; begun under mu, before ended
 
 	// Guarded by Session.mu.
 	ended    bool
@@ -217,6 +218,7 @@ func (s *Session) finish(r *run) {
 	}
 	await(ctx, r.received)
 	await(ctx, ending)
+	await(ctx, over(r.late.Wait))
 	s.mu.Lock()
 	user, agent := r.user.take(), r.agent.take()
 	s.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -321,3 +322,66 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// What was lost with a connection and is sent on the next one is over when Stop returns,
+// also when the provider takes its time to give it up.
+func TestStopWaitsForWhatIsSentLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &late{Bare: livetest.NewScript().Bare(), lost: make(chan struct{})}
+		s := live.NewSession(p, live.Callbacks{}, live.Options{})
+		if err := s.Start(t.Context(), live.LiveConfig{}, live.IdleConfig{}); err != nil {
+			t.Fatal(err)
+		}
+		sent := make(chan error)
+		go func() { sent <- s.SendText("hello") }()
+		synctest.Wait()
+		close(p.lost) // Receive sees it and connects anew; the send learns of it later
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := p.sends.Load(); n != 2 {
+			t.Fatalf("sent %d times", n)
+		}
+		s.Stop()
+		if n := p.given.Load(); n != 1 {
+			t.Errorf("%d sends are over when Stop returns", n)
+		}
+	})
+}
+
+// late is a provider that loses its first connection, tells who sends of it only when
+// there is another, and gives up the second text slowly.
+type late struct {
+	*livetest.Bare
+	lost                chan struct{}
+	links, sends, given atomic.Int32
+}
+
+func (p *late) Connect(context.Context, live.LiveConfig) error { p.links.Add(1); return nil }
+
+func (p *late) Receive(ctx context.Context) (live.Message, error) {
+	if p.links.Load() == 1 {
+		select {
+		case <-p.lost:
+			return live.Message{}, live.ErrLost
+		case <-ctx.Done():
+		}
+	}
+	<-ctx.Done()
+	return live.Message{}, context.Cause(ctx)
+}
+
+func (p *late) SendText(ctx context.Context, _ string) error {
+	if p.sends.Add(1) == 1 {
+		<-p.lost
+		time.Sleep(50 * time.Millisecond)
+		return live.ErrLost
+	}
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	p.given.Add(1)
+	return context.Cause(ctx)
+}
+
+func (p *late) Close(context.Context) error { return nil }

@@ -86,14 +86,30 @@ func Dropped(err error) bool {
 }
 
 // Bare is err without the address that net/http puts before it, which may hold a
-// secret.
+// secret. What net/http repeats of an answer that is none, such as its first line, is
+// bounded and cleaned.
 func Bare(err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) {
-		return outer.Err
+		err = outer.Err
+	}
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); Clean(text) != text {
+		return &cleaned{Clean(text), err}
 	}
 	return err
 }
+
+// cleaned is an error that shows another text.
+type cleaned struct {
+	text string
+	err  error
+}
+
+func (e *cleaned) Error() string { return e.text }
+func (e *cleaned) Unwrap() error { return e.err }
 
 // RetryAfter is how long a service asks to be left alone, by the header Retry-After
 // in seconds or as a date (RFC 9110 §10.2.3), or by retry-after-ms; 0: it does not say.

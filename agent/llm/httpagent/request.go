@@ -120,7 +120,7 @@ func (p *Provider) status(resp *http.Response) error {
 	hint := ""
 	switch {
 	case code >= 300 && code < 400:
-		return fmt.Errorf("httpagent: %s answered %s, a redirect that does not keep the request (only 307 and 308 do, and none from https to http): set [agent] url to where the agent really is", p.agent, resp.Status)
+		return fmt.Errorf("httpagent: %s answered %s, a redirect that does not keep the request (only 307 and 308 do, and none from https to http): set [agent] url to where the agent really is", p.agent, wire.Clean(resp.Status))
 	case code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusProxyAuthRequired:
 		hint = ": check [agent] api_key"
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:

@@ -97,7 +97,7 @@ func read(resp *http.Response, a *answer.Answer) error {
 		var odd *json.UnmarshalTypeError
 		if err := json.Unmarshal(text, &l); err != nil && !errors.As(err, &odd) {
 			return &answer.ServiceError{
-				What: fmt.Sprintf("sent a line that is no JSON (%q); is it another service?", resp.Header.Get("Content-Type")),
+				What: fmt.Sprintf("sent a line that is no JSON (%q); is it another service?", wire.Clean(resp.Header.Get("Content-Type"))),
 				Text: string(text),
 			}
 		}

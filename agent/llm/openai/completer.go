@@ -125,7 +125,7 @@ func read(resp *http.Response, a *answer.Answer) error {
 		return readWhole(body, a)
 	case first == '<' || first == '[':
 		text, _ := io.ReadAll(io.LimitReader(body, 4*wire.ErrorBytes))
-		return &answer.ServiceError{What: fmt.Sprintf("sent no answer but %q; is it another service's page?", resp.Header.Get("Content-Type")), Text: string(text)}
+		return &answer.ServiceError{What: fmt.Sprintf("sent no answer but %q; is it another service's page?", wire.Clean(resp.Header.Get("Content-Type"))), Text: string(text)}
 	}
 	return readEvents(resp, body, a)
 }
