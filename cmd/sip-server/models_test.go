@@ -117,13 +117,28 @@ func TestTheBuiltInAgentAnswersCalls(t *testing.T) {
 			})
 			dir := t.TempDir()
 			cfg := keeping(t, dir)
-			cfg.LLM.Provider = provider
-			cfg.OpenAI.BaseURL, cfg.OpenAI.Model, cfg.OpenAI.APIKey = model.URL+"/v1", "m", config.NewSecret("k")
-			cfg.Ollama.BaseURL, cfg.Ollama.Model = model.URL, "m"
-			cfg.Conversation.Greeting = "Hello there."
-			cfg.Runtime.System = "You are Ada."
-			cfg.Plugins.Directory = tools
-			cfg.Turn.DigitGap = 400 * time.Millisecond
+			own := fromFile(t, fmt.Sprintf(`[llm]
+provider = %[1]q
+[openai]
+base_url = "%[2]s/v1"
+model = "m"
+api_key = "k"
+[ollama]
+base_url = %[2]q
+model = "m"
+[conversation]
+greeting = "Hello there."
+[runtime]
+system = "You are Ada."
+[plugins]
+directory = %[3]q
+[turn]
+digit_gap = "400ms"
+[sessions]
+backend = "sqlite"
+path = %[4]q
+`, provider, model.URL, tools, cfg.Sessions.Path))
+			cfg.Assistant, cfg.Sessions, cfg.Plugins = own.Assistant, own.Sessions, own.Plugins
 			file := cfg.Sessions.Path
 			r := launch(t, cfg)
 			press := func(c *phone.Call, keys string) {
