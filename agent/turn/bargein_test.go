@@ -66,12 +66,12 @@ var bargeCases = []struct {
 	{
 		name:   "7 BR-131 and within 2 s when there is none",
 		script: "0.00 reply\n 1.00 on\n 1.50 off 200\n 5.00 tick",
-		want:   "1.00 begin\n 1.00 pause\n 1.50 finalize\n 3.30 resume by noise",
+		want:   "1.00 begin\n 1.00 pause\n 1.50 finalize\n 3.00 resume by noise",
 	},
 	{
 		name:   "7 words that come after it still stop it; a backchannel that does is none",
 		script: "0.00 reply\n 1.00 on\n 1.50 off 200\n 3.40 final okay\n 3.50 final not that one\n 5.00 tick",
-		want:   "1.00 begin\n 1.00 pause\n 1.50 finalize\n 3.30 resume by noise\n 3.50 open by transcript\n 3.50 stop by transcript\n 4.10 close by timeout \"not that one\"",
+		want:   "1.00 begin\n 1.00 pause\n 1.50 finalize\n 3.00 resume by noise\n 3.50 open by transcript\n 3.50 stop by transcript\n 4.10 close by timeout \"not that one\"",
 	},
 	{
 		name:   "7 BR-123 a cough before the reply is heard does not kill it",

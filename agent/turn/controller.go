@@ -39,10 +39,12 @@ type Controller struct {
 	lastSound  time.Time     // the same, or that of words without voice
 	voiced     time.Duration // how much voice the turn held, what is on now not counted
 	sure       bool          // the candidate is a voice
+	nodded     time.Time     // when it was known to have said a backchannel; zero: it was not
 	begun      bool          // the recogniser was told of a voice, and not to finalise it
 	forced     bool          // the turn has become too long: voice does not open it again
 	cut        bool          // the turn cut a reply off
 	heard      transcript
+	lag        lag
 	inferred   inference
 	verdict    verdict
 	question   int
@@ -62,7 +64,7 @@ type Controller struct {
 	audible    bool // it is heard
 	forgiven   bool // that reply has gone on once after a noise
 	paused     bool
-	silent     time.Time // since when it is
+	silent     time.Time // since when it is, or was when it was cut off
 	own        []string  // what the agent says, in words
 	stale      bool      // own is of the reply before
 	greeted    bool      // the first reply is over
@@ -138,17 +140,16 @@ func (c *Controller) open(reason string) {
 		c.voiced = 0
 	}
 	c.phase, c.openedAt = open, c.now
-	c.forced, c.cut, c.heard = false, c.replying, transcript{}
+	c.forced, c.cut, c.heard, c.because = false, c.replying, transcript{}, ""
 	c.verdict, c.ended = verdict{}, false
 	c.keyed, c.leaving = c.keyed[:0], false
 	c.say(Decision{Kind: Open, Reason: reason, Since: since})
 	if c.replying {
-		silent := c.now
-		if c.paused {
-			silent = c.silent
+		if !c.paused {
+			c.silent = c.now
 		}
 		c.replying, c.audible, c.paused = false, false, false
-		c.say(Decision{Kind: Stop, Reason: reason, Since: since, Silent: silent})
+		c.say(Decision{Kind: Stop, Reason: reason, Since: since, Silent: c.silent})
 	}
 }
 

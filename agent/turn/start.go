@@ -125,6 +125,9 @@ func (c *Controller) opens(text string, final, asked bool) (reason string, ok bo
 			if c.phase == doubt { // an interim one will do: the voice is over, and a final one with more stops the agent still
 				c.standDown(ByBackchannel)
 			}
+			if c.phase == candidate && c.nodded.IsZero() {
+				c.nodded = c.now
+			}
 			return "", false
 		}
 	}

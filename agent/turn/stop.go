@@ -91,24 +91,6 @@ func (c *Controller) externalStop() {
 	}
 }
 
-// wordlessAt is when a voice without words does not keep the turn open any longer: the
-// words before it are final, and those of the caller would be there by now.
-func (c *Controller) wordlessAt() (time.Time, bool) {
-	h := &c.heard
-	if !c.voice || c.cfg.WordLag <= 0 || !h.interim || h.pending || h.text == "" || !c.stops(StopTimeout) && !c.stops(StopDetector) {
-		return time.Time{}, false
-	}
-	after, _ := c.silence()
-	return h.finalAt.Add(after + c.cfg.WordLag), true
-}
-
-// wordless ends the turn whose voice goes on without words.
-func (c *Controller) wordless() {
-	c.stretch(c.heard.finalAt)
-	c.because = ByNoWords
-	c.finish()
-}
-
 // endpoint is reached when the caller has been quiet for long enough, or has
 // spoken for too long.
 func (c *Controller) endpoint() {
@@ -141,7 +123,7 @@ func (c *Controller) finish() {
 
 // forgivable says whether the turn looks like a noise that cut the agent off.
 func (c *Controller) forgivable() bool {
-	return c.cut && !c.forgiven && c.heard.text == "" && c.voiced <= c.cfg.ShortVoice
+	return c.cut && !c.forgiven && c.heard.text == "" && (c.voiced <= c.cfg.ShortVoice || c.because == ByNoWords)
 }
 
 // mere says whether the turn that cut the agent off held only a backchannel.

@@ -7,6 +7,7 @@ func (c *Controller) voiceOn(lag time.Duration) {
 		return
 	}
 	c.voice, c.voiceSince = true, c.now.Add(-lag)
+	c.lag.settle()
 	if c.now.After(c.lastAudio) {
 		c.lastAudio = c.now
 	}
@@ -37,6 +38,7 @@ func (c *Controller) weigh() {
 		c.voiced = 0
 	}
 	c.phase, c.sure, c.deadline = candidate, false, c.now.Add(c.cfg.Confirm)
+	c.nodded = time.Time{}
 	if c.replying && !c.paused {
 		c.paused, c.silent = true, c.now
 		c.say(Decision{Kind: Pause, Reason: ByVoice, Since: c.voiceSince})
@@ -51,16 +53,49 @@ func (c *Controller) voiceConfirmed() {
 }
 
 // certain is reached when the candidate is a voice. Over the agent it may be one that
-// only says that it listens, until it is too long for that.
+// only says that it listens, until it is too long for that. One that has said so, and goes
+// on without other words, is the room's.
 func (c *Controller) certain() {
 	c.sure = true
-	if c.replying {
-		if limit := c.voiceSince.Add(c.cfg.BackchannelVoice - c.voiced); limit.After(c.now) {
+	if c.replying && c.cfg.BackchannelVoice > 0 {
+		limit := c.voiceSince.Add(c.cfg.BackchannelVoice - c.voiced)
+		nods := !c.nodded.IsZero() && c.cfg.WordLag > 0
+		if nods {
+			limit = later(limit, earlier(c.nodded.Add(c.wordLag()), c.silenceLimit()))
+		}
+		if limit.After(c.now) {
 			c.deadline = limit
+			return
+		}
+		if nods {
+			c.standDown(ByBackchannel)
 			return
 		}
 	}
 	c.open(ByVoice)
+}
+
+// silenceLimit is how long the agent may be silent for what may be no interruption.
+func (c *Controller) silenceLimit() time.Time {
+	since := c.voiceSince
+	if c.paused {
+		since = c.silent
+	}
+	return since.Add(c.cfg.FalseTimeout)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (c *Controller) voiceOff(lag time.Duration) {
@@ -75,7 +110,7 @@ func (c *Controller) voiceOff(lag time.Duration) {
 		}
 	case candidate:
 		if c.sure && c.replying {
-			c.phase, c.deadline = doubt, c.lastSound.Add(c.cfg.FalseTimeout)
+			c.phase, c.deadline = doubt, earlier(c.lastSound.Add(c.cfg.FalseTimeout), c.silenceLimit())
 			c.finalize(ByVoice)
 			return
 		}

@@ -42,6 +42,7 @@ func (c *Controller) interim(text string, asked bool) {
 	if blank(text) || c.muted || c.phase == keying {
 		return
 	}
+	c.late(text, false)
 	if c.phase < open {
 		reason, ok := c.opens(text, false, asked)
 		if !ok {
@@ -60,6 +61,7 @@ func (c *Controller) final(text string, confidence float64, asked bool) {
 	if c.muted || c.phase == keying {
 		return
 	}
+	c.late(text, true)
 	if blank(text) {
 		c.heard.pending = false
 		switch c.phase {
