@@ -136,10 +136,14 @@ func (a *Assistant) RecognizerConfig() pocketsphinx.Config {
 	return out
 }
 
-// STTOpenAIConfig is the configuration of the recogniser of "openai".
+// STTOpenAIConfig is the configuration of the recogniser of "openai". Where another one
+// follows it, the first utterance that fails is the last: the next can still hear it.
 func (a *Assistant) STTOpenAIConfig() sttopenai.Config {
 	out := a.STTOpenAI.Config
 	out.APIKey, out.Header, out.Temperature = a.STTOpenAI.APIKey.Reveal(), revealed(a.STTOpenAI.Headers), optional(a.STTOpenAI.Temperature)
+	if n := slices.Index(a.STT.All(), "openai"); n >= 0 && n < len(a.STT.Fallback) {
+		out.Failures = min(out.Failures, 1)
+	}
 	return out
 }
 

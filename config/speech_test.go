@@ -62,6 +62,25 @@ agent = "b"
 	}
 }
 
+// What fails in front of another recogniser is that one's to hear; the last one has nobody
+// behind it, and a second chance.
+func TestARecogniserBeforeAnother(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want int
+	}{
+		{"provider = \"openai\"", 2},
+		{"provider = \"openai\"\nfallback = [\"pocketsphinx\"]", 1},
+		{"provider = \"pocketsphinx\"\nfallback = [\"openai\"]", 2},
+		{"provider = \"pocketsphinx\"", 2},
+	} {
+		cfg := load(t, "[stt]\n"+c.text+"\n[stt.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\n", nil)
+		if got := cfg.STTOpenAIConfig().Failures; got != c.want {
+			t.Errorf("%s: %d failures", c.text, got)
+		}
+	}
+}
+
 func TestMistakesOfSpeech(t *testing.T) {
 	for _, c := range []struct {
 		text string

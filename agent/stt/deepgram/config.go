@@ -122,6 +122,9 @@ func (c Config) Validate() error {
 	if c.Model == "" || unprintable(c.Model) {
 		bad("model: must be set, such as \"nova-3\"")
 	}
+	if strings.HasPrefix(c.Model, "flux") {
+		bad("model: %q speaks another protocol (/v2/listen); take one such as \"nova-3\"", c.Model)
+	}
 	if unprintable(c.Language) {
 		bad("language: must be a tag such as \"en-US\", or \"multi\"")
 	}
@@ -240,7 +243,7 @@ func (c Config) query(language string, phrases []string) url.Values {
 	field := c.KeytermsField
 	if field == "" {
 		field = "keywords"
-		if strings.HasPrefix(c.Model, "nova-3") || strings.HasPrefix(c.Model, "flux") {
+		if strings.HasPrefix(c.Model, "nova-3") {
 			field = "keyterm"
 		}
 	}

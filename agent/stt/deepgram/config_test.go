@@ -19,6 +19,7 @@ func TestValidate(t *testing.T) {
 		"base_url: must not hold":     func(c *Config) { c.BaseURL = "wss://u:" + secret + "@x" },
 		"api_key: holds":              func(c *Config) { c.APIKey = secret + "\n" },
 		"model: must be set":          func(c *Config) { c.Model = "" },
+		"model: \"flux-general-en\"":  func(c *Config) { c.Model = "flux-general-en" },
 		"language: must be":           func(c *Config) { c.Language = "\x00" },
 		"header: \"a b\"":             func(c *Config) { c.Header = map[string]string{"a b": secret} },
 		"keyterms_field: \"x\"":       func(c *Config) { c.KeytermsField = "x" },

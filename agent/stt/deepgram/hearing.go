@@ -46,6 +46,7 @@ type hearing struct {
 	interim  segment
 	said     string // the latest interim result
 	asks     []ask
+	owed     int       // answers to Finalize that may still come, of asks that have their result
 	lastAt   time.Time // of the service's last message
 
 	sent     int64 // up to where the service has the audio
@@ -63,6 +64,7 @@ func (h *hearing) connected(now time.Time, position int64) {
 	h.interim = segment{}
 	h.sent, h.covered = position, position
 	h.lastAt = now
+	h.owed = 0
 	for i := range h.asks {
 		h.asks[i] = ask{position: h.asks[i].position}
 	}
@@ -165,16 +167,30 @@ func (h *hearing) results(m message) {
 	h.heard = max(h.heard, end)
 	for len(h.asks) > 0 && h.asks[0].sent && start >= h.asks[0].position {
 		h.answer() // the service has gone on without a word
+		h.owed++
 	}
-	answers := m.FromFinalize
+	answers := m.FromFinalize && !h.belated(end+off)
 	for len(h.asks) > 0 && h.asks[0].sent && (answers || (m.FromFinalize || m.SpeechFinal) && h.asks[0].position <= end+off) {
 		h.answer()
+		if !answers {
+			h.owed++
+		}
 		answers = false
 	}
 	if len(h.asks) == 0 && (m.SpeechFinal || h.full()) {
 		h.unasked()
 	}
 	h.tell()
+}
+
+// belated says whether an answer to Finalize that is of audio before a position is that of
+// one which has its result: it does not end the turn that the caller is in by now.
+func (h *hearing) belated(position int64) bool {
+	if h.owed == 0 || len(h.asks) > 0 && h.asks[0].position <= position {
+		return false
+	}
+	h.owed--
+	return true
 }
 
 // fresh is s without what a final result was given of: one that was not waited for.
@@ -312,6 +328,7 @@ func (h *hearing) expire(now time.Time) (out []stt.Result, stalled bool) {
 				h.interim = segment{}
 			}
 			h.answer()
+			h.owed++
 		case still:
 			return h.out, true
 		default:

@@ -152,7 +152,7 @@ func (r *reading) line(line []byte) error {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return &sound.FormatError{What: "no JSON", Text: string(line[:min(len(line), 1024)])}
 	}
-	if m.Audio == "" && (len(m.Detail) > 0 || wire.FailureText(m.Error) != "") {
+	if m.Audio == "" && (wire.FailureText(m.Detail) != "" || wire.FailureText(m.Error) != "") {
 		return &saidError{string(line)}
 	}
 	pcm, err := base64.StdEncoding.DecodeString(m.Audio)

@@ -255,6 +255,7 @@ func TestMessages(t *testing.T) {
 		{"as events", "data: " + good[0] + "data: " + good[1], "", 2, true},
 		{"lists of different lengths", strings.Replace(strings.Join(good, ""), `_start_times_seconds":[0,`, `_start_times_seconds":[`, 1), "", 2, true},
 		{"an empty message", "{}\n" + strings.Join(good, ""), "", 2, true},
+		{"no error", `{"audio_base64":null,"detail":null,"error":null}` + "\n" + strings.Join(good, ""), "", 2, true},
 		{"half a message", good[0] + good[1][:len(good[1])/2], "no JSON", 1, true},
 		{"no base64", `{"audio_base64":"***"}`, "sound that is no base64", 0, false},
 		{"an error in mid-stream", good[0] + `{"detail":{"status":"quota_exceeded","message":"no credit for ` + key + `"}}`, "it broke off: ", 1, true},
