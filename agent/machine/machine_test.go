@@ -86,10 +86,17 @@ func (p part) sample(t float64) float64 {
 		return sine(f, 2500) + sine(f*1.26, 2500) + sine(f*1.5, 2500)
 	case "voice": // harmonics of a pitch that moves, around two formants
 		pitch := 140 + 20*math.Sin(2*math.Pi*3*t)
-		v := 0.0
+		bell := func(f, middle, width, a float64) float64 {
+			away := (f - middle) / width
+			return a / (1 + away*away)
+		}
+		// The sine of each multiple of an angle follows from those of the two before.
+		last, one := math.Sincos(2 * math.Pi * pitch * t)
+		v, before, twice := 0.0, 0.0, 2*one
 		for h := 1; h < 20; h++ {
 			f := pitch * float64(h)
-			v += sine(f, 3000/(1+math.Pow((f-500)/200, 2))+1500/(1+math.Pow((f-1500)/300, 2)))
+			v += last * (bell(f, 500, 200, 3000) + bell(f, 1500, 300, 1500))
+			before, last = last, twice*last-before
 		}
 		return v
 	}
