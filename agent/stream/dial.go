@@ -92,17 +92,27 @@ func (o *opener) dial(ctx context.Context, c agent.Call) (*link, error) {
 	return nil, plain(ctx, err)
 }
 
-// plain is err without the URL, which may hold a secret.
+// plain is err without the URL, which may hold a secret, and with no more of what the
+// agent answered than an error may show.
 func plain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		return u.Err
+		err = u.Err
 	}
-	return err
+	return &unanswered{clip(err.Error(), maxComplaint), err}
 }
+
+// unanswered is an agent that could not be reached, or did not answer as one.
+type unanswered struct {
+	text string
+	err  error
+}
+
+func (e *unanswered) Error() string { return e.text }
+func (e *unanswered) Unwrap() error { return e.err }
 
 // noRedirects: a secret would go with them.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -20,6 +20,11 @@ type news interface{ happen(s *session) }
 // agent then. An error ends the link.
 func (s *session) receive(ctx context.Context, kind websocket.MessageType, text []byte) error {
 	command, err := s.dialect.read(kind, text)
+	if say, ok := command.(sayCommand); !ok || int64(len(say.sound)/s.speech.width) < samples(leastFrame, s.rate) {
+		if err := s.pace(ctx); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return s.mistaken(ctx, err)
 	}
@@ -67,6 +72,36 @@ func (s *session) receive(ctx context.Context, kind websocket.MessageType, text 
 	case otherCommand:
 		s.warnings.Add(1)
 	}
+	return nil
+}
+
+// How many messages of an agent are read in a second at the most, but for sound that
+// lasts as long as leastFrame: what is cheap to send must not be dear to bear, here or
+// for who takes the events.
+const (
+	maxMessages = 2000
+	leastFrame  = 5 * time.Millisecond
+)
+
+// pace lets a second pass for each maxMessages. It is the reader's.
+func (s *session) pace(ctx context.Context) error {
+	now := time.Now()
+	left := time.Second - now.Sub(s.second)
+	if left <= 0 {
+		s.second, s.messages = now, 0
+	}
+	if s.messages++; s.messages <= maxMessages {
+		return nil
+	}
+	s.grumble("the agent sends more than %d messages a second", maxMessages)
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return errEnded
+	}
+	s.second, s.messages = time.Now(), 1
 	return nil
 }
 
@@ -173,9 +208,13 @@ func clip(s string, n int) string {
 	return s
 }
 
+// maxComplaint bounds what the operator is told at a time, in bytes: errors hold texts
+// of the agent's.
+const maxComplaint = 400
+
 // complain tells the operator.
 func (s *session) complain(format string, a ...any) {
-	s.call.Emit(agent.Event{Type: agent.EventError, Reason: "stream: " + fmt.Sprintf(format, a...)})
+	s.call.Emit(agent.Event{Type: agent.EventError, Reason: "stream: " + clip(fmt.Sprintf(format, a...), maxComplaint)})
 }
 
 // grumbleEvery is how often it is told at the most that an agent makes mistakes.

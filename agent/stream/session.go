@@ -40,7 +40,9 @@ type session struct {
 	outbox    chan any  // messages of messages.go
 	redialled chan redialled
 	acts      chan actCommand
-	acting    bool // the reader's
+	acting    bool      // the reader's
+	second    time.Time // the reader's: when messages were counted from
+	messages  int       // the reader's: since then
 
 	lost     atomic.Uint64 // notices for which there was no room
 	unsent   atomic.Uint64 // messages for which there was no room
@@ -289,6 +291,9 @@ func (s *session) shutdown(ctx context.Context, err error) {
 		cause = "fault"
 	}
 	s.stopReply(time.Now(), s.call.Speaker.Played(), !s.over && s.reply.ended.IsZero())
+	if s.call.Over != nil && ctx.Err() == nil && (err != nil || s.over) { // a panic is the call's to tell
+		s.call.Over(err) // the caller does not wait for our goodbye to the agent
+	}
 	if l := s.link; l != nil {
 		bound := time.AfterFunc(closeTimeout, func() { l.fail(errEnded) })
 		if s.writer != nil {

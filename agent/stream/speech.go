@@ -6,9 +6,17 @@ import (
 	"time"
 )
 
-// maxMarks bounds the marks that were neither reached nor reported yet; then nothing
-// more is read from the agent.
-const maxMarks = 10000
+// The bounds of what waits besides the bytes of sound; beyond them nothing more is read
+// from the agent.
+const (
+	// maxMarks and maxMarkBytes bound the marks that were neither reached nor reported
+	// yet, by number and by their names and texts.
+	maxMarks     = 10000
+	maxMarkBytes = 2 << 20
+	// leastItem is how many bytes of sound an item has, or it and the next: sound in tiny
+	// pieces takes no more memory than in large ones.
+	leastItem = 4 << 10
+)
 
 // mark is a place in the agent's speech.
 type mark struct {
@@ -37,6 +45,7 @@ type speech struct {
 	queued     int // bytes in items
 	flying     int // bytes that next gave out and done has not heard of
 	marks      int // in items, pending and reached
+	markBytes  int // of their names and texts
 	last       time.Time
 	said       int64 // samples: the end of what Say took, on the Speaker's timeline
 	generation int
@@ -86,7 +95,7 @@ func (q *speech) mark(ctx context.Context, m mark) error {
 func (q *speech) add(ctx context.Context, it item) error {
 	for {
 		q.mu.Lock()
-		if q.queued < q.limit && q.marks < maxMarks {
+		if q.queued < q.limit && q.marks < maxMarks && q.markBytes < maxMarkBytes {
 			q.push(it)
 			q.mu.Unlock()
 			return nil
@@ -102,14 +111,26 @@ func (q *speech) add(ctx context.Context, it item) error {
 
 // push queues it. The caller holds mu.
 func (q *speech) push(it item) {
+	signal(q.more)
 	if it.mark != nil {
-		q.marks++
-	} else {
-		q.queued += len(it.sound)
-		q.last = time.Now()
+		q.count(*it.mark, 1)
+		q.items = append(q.items, it)
+		return
+	}
+	q.queued += len(it.sound)
+	q.last = time.Now()
+	if n := len(q.items); n > q.head && q.items[n-1].mark == nil && len(q.items[n-1].sound)+len(it.sound) <= leastItem {
+		// Behind what next gave out of it, which stays as it is.
+		q.items[n-1].sound = append(q.items[n-1].sound, it.sound...)
+		return
 	}
 	q.items = append(q.items, it)
-	signal(q.more)
+}
+
+// count notes that a mark has come, 1, or is done with, -1. The caller holds mu.
+func (q *speech) count(m mark, by int) {
+	q.marks += by
+	q.markBytes += by * (len(m.name) + len(m.text))
 }
 
 // end queues the end of the call; it never waits.
@@ -217,7 +238,7 @@ func (q *speech) clear(stop func() int64) cut {
 func (q *speech) report(marks []mark) {
 	for _, m := range marks {
 		if m.end {
-			q.marks--
+			q.count(m, -1)
 		} else {
 			q.reached = append(q.reached, m)
 		}
@@ -251,7 +272,9 @@ func (q *speech) take() []mark {
 	defer q.mu.Unlock()
 	out := q.reached
 	q.reached = nil
-	q.marks -= len(out)
+	for _, m := range out {
+		q.count(m, -1)
+	}
 	signal(q.room)
 	return out
 }
@@ -290,7 +313,9 @@ func (q *speech) tail() (said int64, last time.Time) {
 func (q *speech) untake(marks []mark) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.marks += len(marks)
+	for _, m := range marks {
+		q.count(m, 1)
+	}
 	q.reached = append(marks, q.reached...)
 	signal(q.told)
 }
@@ -299,6 +324,9 @@ func (q *speech) untake(marks []mark) {
 func (q *speech) forgetMarks() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.marks -= len(q.reached)
+	for _, m := range q.reached {
+		q.count(m, -1)
+	}
 	q.reached = nil
+	signal(q.room)
 }
