@@ -34,6 +34,7 @@ eagerness = "low"
 provider = "gemini-live"
 [agents.other.realtime]
 system = "You are Bob."
+pass_through = true
 [agents.other.realtime.gemini]
 base_url = "ws://127.0.0.1:2"
 api_key = "k2"
@@ -43,19 +44,24 @@ name = "all"
 agent = "other"
 `, nil)
 	r, err := c.RealtimeConfig()
-	s := r.Session
-	if err != nil || s.Instructions != "You are Ada." || *s.Temperature != 0.7 || s.LocalTurns || r.PassThrough || !r.NoFacts || s.Language != "de" || r.Greeting != "Hallo." {
+	if s := r.Session; err != nil || s.Instructions != "You are Ada." || *s.Temperature != 0.7 || s.LocalTurns || r.PassThrough || !r.NoFacts || s.Language != "de" || r.Greeting != "Hallo." {
 		t.Errorf("%+v %v", r, err)
 	}
-	if s.Recovery != (live.Recovery{Tries: 2, Budget: 3 * time.Second}) || r.ReplyTimeout != 4*time.Second {
+	if s := r.Session; s.Recovery != (live.Recovery{Tries: 2, Budget: 3 * time.Second}) || r.ReplyTimeout != 4*time.Second {
 		t.Errorf("%+v %v", s.Recovery, r.ReplyTimeout)
+	}
+	usual := Default()
+	if r, err := usual.RealtimeConfig(); err != nil || !r.PassThrough || !r.Session.LocalTurns || r.NoFacts || r.Session.Temperature != nil {
+		t.Errorf("by default: %+v %v", r, err)
 	}
 	o := c.RealtimeOpenAIConfig()
 	if o.BaseURL != "ws://127.0.0.1:1/v1/realtime" || o.APIKey != "k1" || o.Voice != "cedar" || o.TurnDetection.Mode != "semantic_vad" || o.TurnDetection.Eagerness != "low" {
 		t.Errorf("%+v", o)
 	}
 	other := c.Agents["other"]
-	if r, err = other.RealtimeConfig(); err != nil || r.Session.Instructions != "You are Bob." || !r.Session.LocalTurns || !r.PassThrough || r.NoFacts || r.Session.Temperature != nil {
+	// What its own section does not say is as it is at the top.
+	r, err = other.RealtimeConfig()
+	if s := r.Session; err != nil || s.Instructions != "You are Bob." || !r.PassThrough || s.LocalTurns || *s.Temperature != 0.7 || r.Greeting != "Hallo." {
 		t.Errorf("%+v %v", r, err)
 	}
 	if g := other.RealtimeGeminiConfig(); g.BaseURL != "ws://127.0.0.1:2" || g.APIKey != "k2" || g.TurnDetection.Silence != 700*time.Millisecond {
