@@ -151,6 +151,9 @@ func TestOverRealCalls(t *testing.T) {
 	if ids, _ := pageIn(t, h.ask("GET", "/calls?state=answered&trunk=carrier&called=+14155550123", readKey, "")); len(ids) != 1 || ids[0] != id {
 		t.Errorf("calls: %v", ids)
 	}
+	if w := h.ask("GET", "/calls/"+id, readKey, ""); !strings.Contains(w.Body.String(), `"setup_ns":`) || strings.Contains(w.Body.String(), `"setup_ns":0,`) {
+		t.Errorf("how long it took to answer is known by now: %s", w.Body)
+	}
 	for _, c := range []struct {
 		action, body string
 		status       int

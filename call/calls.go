@@ -63,6 +63,9 @@ func (c *Call) status() Status {
 		RTCPIn: sent.Reports.Received, RTCPOut: sent.Reports.Sent, MOS: sent.Reports.MOS, PeerMOS: sent.Reports.PeerMOS,
 		Speech: c.mouth.spoken(), Digits: c.digits.Load(), BargeIns: c.bargeIns.Load(), Turns: c.turns.Load(),
 	}
+	if st.Answered != nil {
+		st.Stats.Setup = max(0, st.Answered.Sub(st.Began))
+	}
 	return st
 }
 
