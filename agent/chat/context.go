@@ -43,6 +43,9 @@ type Context struct {
 	next     uint64 // the next entry's id
 	calls    int    // ids given to tool calls
 	tokens   int
+
+	mostMessages, mostTokens int // SetBound
+	dropped                  int // messages, by the bound
 }
 
 // entry is a message with its name and its last change.
@@ -121,6 +124,7 @@ func (c *Context) Append(messages ...Message) (id uint64, err error) {
 	for _, m := range messages {
 		id = c.add(m)
 	}
+	c.trim()
 	return id, nil
 }
 
@@ -159,6 +163,7 @@ func (c *Context) AppendCalls(m Message, calls []ToolCall) (id uint64, as []Tool
 	for _, call := range as {
 		c.add(Message{Role: RoleTool, Content: InProgress, ToolCallID: call.ID, Name: call.Name, At: m.At})
 	}
+	c.trim()
 	return id, cloneCalls(as)
 }
 
@@ -229,6 +234,7 @@ func (c *Context) revise(i int, content string, interrupted bool) {
 	c.tokens -= e.tokens
 	e.tokens = EstimateTokens(e.Message)
 	c.tokens += e.tokens
+	c.trim()
 }
 
 // isLastOf says whether a message is the last of its role.
@@ -280,6 +286,7 @@ func (c *Context) splice(from, to int, messages ...Message) {
 	for i := range c.entries {
 		c.tokens += c.entries[i].tokens
 	}
+	c.trim()
 }
 
 // Replace puts messages in the place of all there are, instructions included. It

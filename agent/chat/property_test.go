@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,6 +25,7 @@ type chaos struct {
 	turns, stopped, messages, inferences int    // of the caller
 	begun, ended                         int    // of the agent
 	last                                 string // what the last turn of the agent sent
+	most                                 int    // messages; 0: no bound
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -41,6 +43,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 			}
 		},
 	}})
+	if c.r.IntN(2) == 0 {
+		c.most = 4 + c.r.IntN(8)
+		c.p.Context().SetBound(c.most, 0)
+	}
 	return c
 }
 
@@ -124,14 +130,18 @@ func (c *chaos) fold() {
 	for range c.r.IntN(2) {
 		c.p.User().Add(final("meanwhile"))
 	}
-	if _, err := c.p.Context().Fold(s.Revision, from, to, Message{Role: RoleDeveloper, Content: SummaryLead + "x"}); err != nil && !wild {
+	if _, err := c.p.Context().Fold(s.Revision, from, to, Message{Role: RoleDeveloper, Content: SummaryLead + "x"}); err != nil && !wild && (c.most == 0 || !errors.Is(err, ErrStale)) {
 		c.t.Errorf("a summary of %d..%d: %v of\n%s", from, to, err, told(s.Messages))
 	}
 }
 
 func (c *chaos) check() {
-	if err := Valid(c.p.Context().Snapshot().Messages); err != nil {
+	messages := c.p.Context().Snapshot().Messages
+	if err := Valid(messages); err != nil {
 		c.t.Fatal(err)
+	}
+	if n := droppable(messages); c.most > 0 && len(messages) > c.most && n > 0 {
+		c.t.Fatalf("%d messages where %d are the most, and %d could go:\n%s", len(messages), c.most, n, told(messages))
 	}
 	if !c.p.cfg.Realtime && c.messages > c.turns+c.inferences {
 		c.t.Fatalf("%d messages of %d turns with %d inferences", c.messages, c.turns, c.inferences)
@@ -142,6 +152,22 @@ func (c *chaos) check() {
 	if d := c.begun - c.ended; d < 0 || d > 1 {
 		c.t.Fatalf("%d turns of the agent began, %d ended", c.begun, c.ended)
 	}
+}
+
+// droppable is how many messages may go, newest not among them, that no tool is at work
+// for and that are neither instructions nor the summary.
+func droppable(messages []Message) (n int) {
+	for from := 0; from < len(messages); {
+		to, atWork := from+1, false
+		for ; to < len(messages) && messages[to].Role == RoleTool; to++ {
+			atWork = atWork || messages[to].Content == InProgress
+		}
+		if m := messages[from]; to < len(messages) && !atWork && m.Role != RoleSystem && !isSummary(m) {
+			n += to - from
+		}
+		from = to
+	}
+	return n
 }
 
 func TestRandomOrders(t *testing.T) {

@@ -23,6 +23,10 @@ type SummarizerConfig struct {
 	// MaxTokens and MaxMessages are thresholds, whichever is reached first: estimated
 	// tokens of all messages, and messages that no summary holds yet. 0: never by that.
 	MaxTokens, MaxMessages int
+	// MostTokens and MostMessages bound the conversation when no summary comes, because
+	// none can be made or none is asked for; see Context.SetBound. 0: twice the
+	// threshold, or without one 64,000 tokens and 1000 messages.
+	MostTokens, MostMessages int
 	// Keep is how many of the newest messages stay as they are; 0: 6.
 	Keep int
 	// Least is how many messages there must be to fold; 0: 4.
@@ -43,7 +47,8 @@ type SummarizerConfig struct {
 // a summary. It works beside the conversation, which goes on meanwhile. Instructions
 // and the newest messages stay, a tool call is never parted from its answer and not
 // touched before it has one, one summary is made at a time, and one whose messages
-// have changed meanwhile is dropped. It is safe for concurrent use.
+// have changed meanwhile is dropped. When none comes, the conversation is bounded all the
+// same, and that is told once. It is safe for concurrent use.
 type Summarizer struct {
 	conversation *Context
 	cfg          SummarizerConfig
@@ -55,16 +60,27 @@ type Summarizer struct {
 	closed bool
 	busy   bool
 	next   time.Time // no threshold counts before
+	forgot bool      // it was told that messages were dropped
 	done   sync.WaitGroup
 }
 
-// NewSummarizer returns a Summarizer; Close it.
+// NewSummarizer returns a Summarizer of a conversation, and bounds it; Close it.
 func NewSummarizer(c *Context, cfg SummarizerConfig) *Summarizer {
 	if cfg.Keep <= 0 {
 		cfg.Keep = 6
 	}
 	if cfg.Least <= 0 {
 		cfg.Least = 4
+	}
+	if cfg.MostTokens <= 0 {
+		if cfg.MostTokens = 2 * cfg.MaxTokens; cfg.MaxTokens <= 0 {
+			cfg.MostTokens = mostTokens
+		}
+	}
+	if cfg.MostMessages <= 0 {
+		if cfg.MostMessages = 2 * max(cfg.MaxMessages, cfg.Keep); cfg.MaxMessages <= 0 {
+			cfg.MostMessages = mostMessages
+		}
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
@@ -77,11 +93,19 @@ func NewSummarizer(c *Context, cfg SummarizerConfig) *Summarizer {
 	}
 	s := &Summarizer{conversation: c, cfg: cfg}
 	s.life, s.end = context.WithCancel(context.Background())
+	c.SetBound(cfg.MostMessages, cfg.MostTokens)
 	return s
 }
 
+// The bounds of a conversation that no threshold bounds.
+const (
+	mostTokens   = 64_000
+	mostMessages = 1000
+)
+
 // Check begins a summary if a threshold is reached, and says whether it did.
 func (s *Summarizer) Check() bool {
+	s.forgets()
 	messages, tokens := s.conversation.Size()
 	if (s.cfg.MaxTokens <= 0 || tokens < s.cfg.MaxTokens) && (s.cfg.MaxMessages <= 0 || messages < s.cfg.MaxMessages) {
 		return false
