@@ -148,7 +148,7 @@ func TestHeadersOfRefer(t *testing.T) {
 
 // A NOTIFY that needs no REFER of ours.
 func TestNotifyRefused(t *testing.T) {
-	_, p, c, d := incoming(t, &script{})
+	b, p, c, d := incoming(t, &script{})
 	p.send(c.notify("active", "SIP/2.0 100 Trying"))
 	p.expect("NOTIFY", 481)
 	r := c.notify("active", "")
@@ -174,6 +174,9 @@ func TestNotifyRefused(t *testing.T) {
 		r.extra = []string{"Refer-To: <sip:x@example.net>", "Event: refer"}
 		p.send(r)
 		p.expect(method, code)
+	}
+	if n := b.logs.FilterMessage("sip: request refused").FilterField(zapRule("refer_outside_call")).Len(); n != 1 {
+		t.Errorf("%d lines name the rule of the REFER", n)
 	}
 }
 

@@ -220,7 +220,7 @@ func (d *Dialog) receiveRefer(m *message, tx *serverTx) {
 		d.finish(m, tx, 500, retrySoon(), nil)
 		return
 	case !takes:
-		d.refuse(m, tx, &RejectError{Code: 403, Rule: "refer", Text: "Transfers are not taken in this call"})
+		d.refuse(m, tx, &RejectError{Code: 403, Rule: "refer_not_taken", Text: "Transfers are not taken in this call"})
 		return
 	}
 	r, rej := readReferral(m)

@@ -159,9 +159,12 @@ func TestReferralRefused(t *testing.T) {
 		t.Error("the call is over")
 	}
 
-	_, p, c, _ = incoming(t, &script{}) // takes none
+	b, p, c, _ := incoming(t, &script{}) // takes none
 	p.send(c.refer("<sip:a@b>"))
 	p.expect("REFER", 403)
+	if n := b.logs.FilterMessage("sip: request in a call refused").FilterField(zapRule("refer_not_taken")).Len(); n != 1 {
+		t.Errorf("%d lines name the rule", n)
+	}
 }
 
 // The peer asks again how it stands, and then does not want to know any more.

@@ -5,7 +5,7 @@ package sip
 func (s *Server) receiveStray(m *message) {
 	switch m.method {
 	case "REFER":
-		s.refuseStateless(m, refuse(403, "refer", "REFER outside of a call is not taken"))
+		s.refuseStateless(m, refuse(403, "refer_outside_call", "REFER outside of a call is not taken"))
 	case "SUBSCRIBE":
 		s.refuseStateless(m, badEvent())
 	default:
