@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
@@ -32,6 +33,9 @@ const (
 	lastPause  = 30 * time.Second
 	goodWork   = 30 * time.Second
 	patience   = 2 * time.Second
+	// listPause is the least time between two readings of the list of tools, however
+	// often a server says that it changed.
+	listPause = time.Second
 )
 
 // errGone is what calls fail with while there is no connection; models may be told.
@@ -185,6 +189,11 @@ func (c *Client) run(ctx context.Context, ready func()) error {
 	close(c.up)
 	c.mu.Unlock()
 	ready()
+	// One reading at a time, and none for a while after each: what changes meanwhile is
+	// noted once and read then.
+	pause := time.NewTimer(listPause)
+	defer pause.Stop()
+	var changed <-chan struct{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -193,10 +202,17 @@ func (c *Client) run(ctx context.Context, ready func()) error {
 			return fmt.Errorf("mcp: %s: connection ended%s", c.cfg.Name, conn.lastWords())
 		case <-conn.life.Done():
 			return fmt.Errorf("mcp: %s: connection broke in a call", c.cfg.Name)
-		case <-conn.changed:
-			if err := c.list(ctx, conn); err != nil {
+		case <-pause.C:
+			changed = conn.changed
+		case <-changed:
+			changed = nil
+			err := c.list(ctx, conn)
+			if _, refused := errors.AsType[*jsonrpc.Error](err); refused {
+				c.log.Warn("the list of tools is not to be had, the old one stays", zap.Error(err))
+			} else if err != nil {
 				return fmt.Errorf("mcp: %s: list of tools: %w", c.cfg.Name, err)
 			}
+			pause.Reset(listPause)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,6 +41,9 @@ func serve(mode string) {
 		os.Exit(3)
 	case "hangs":
 		time.Sleep(time.Hour)
+	case "chatty":
+		chatter()
+		return
 	}
 	s := server()
 	s.AddTool(&sdk.Tool{Name: "environment", Description: "tells it", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -83,6 +88,10 @@ func server() *sdk.Server {
 		return r, nil
 	})
 	plain("big", func(context.Context) (*sdk.CallToolResult, error) { return text(strings.Repeat("x", 120_000)), nil })
+	plain("huge", func(context.Context) (*sdk.CallToolResult, error) { return text(strings.Repeat("x", 5<<20)), nil })
+	plain("order", func(context.Context) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{}, StructuredContent: json.RawMessage(`{"order":12345678901234567,"pieces":[{"sum":0.1,"of":"<\"é\u2028>"}]}`)}, nil
+	})
 	plain("structured", func(context.Context) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{}, StructuredContent: map[string]any{"n": 7}}, nil
 	})
@@ -319,5 +328,110 @@ func TestHeaders(t *testing.T) {
 	c := opened(t, mcp.Config{URL: h.URL, Headers: map[string]string{"Authorization": "Bearer secret"}})
 	if !slices.ContainsFunc(c.Tools(), func(one tool.Tool) bool { return one.Name() == "echo" }) || missing.Load() != 0 {
 		t.Errorf("%d requests without the header", missing.Load())
+	}
+}
+
+// everyTransport opens a client over each way that answers come.
+func everyTransport(t *testing.T, f func(t *testing.T, c *mcp.Client)) {
+	t.Run("stdio", func(t *testing.T) { f(t, opened(t, stdio("serves"))) })
+	for name, opts := range map[string]*sdk.StreamableHTTPOptions{"events": nil, "documents": {JSONResponse: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := server()
+			h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, opts))
+			t.Cleanup(func() { hangUp(s); h.CloseClientConnections(); h.Close() })
+			f(t, opened(t, mcp.Config{URL: h.URL}))
+		})
+	}
+}
+
+// TestHugeAnswer: an answer that is too large fails its call and nothing else.
+func TestHugeAnswer(t *testing.T) {
+	everyTransport(t, func(t *testing.T, c *mcp.Client) {
+		r := registry(t, c)
+		for range 2 {
+			if got, err := r.Call(t.Context(), "huge", nil); err == nil || !strings.Contains(err.Error(), "the answer is too large: more than 4194304 bytes") {
+				t.Fatal(len(got), err)
+			}
+			if got, err := r.Call(t.Context(), "echo", map[string]any{"text": "here"}); err != nil || got["result"] != "here" {
+				t.Fatal(got, err)
+			}
+		}
+		if now, times := c.Connected(); !now || times != 1 {
+			t.Errorf("connected %v, %d times", now, times)
+		}
+	})
+}
+
+// TestLargeNumbers: numbers of structured content stay what they are.
+func TestLargeNumbers(t *testing.T) {
+	everyTransport(t, func(t *testing.T, c *mcp.Client) {
+		got, err := registry(t, c).Call(t.Context(), "order", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := json.Marshal(got); err != nil || string(text) != `{"order":12345678901234567,"pieces":[{"of":"\u003c\"é\u2028\u003e","sum":0.1}]}` {
+			t.Errorf("%s %v", text, err)
+		}
+	})
+}
+
+// chatter is a server that says that its list changed whenever it was read, and whose
+// second list is too large.
+func chatter() {
+	lists := 0
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var q struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Version string `json:"protocolVersion"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(in.Bytes(), &q) != nil {
+			return
+		}
+		answer := func(result string) { fmt.Printf(`{"result":%s,"jsonrpc":"2.0","id":%s}`+"\n", result, q.ID) }
+		switch q.Method {
+		case "initialize":
+			answer(`{"protocolVersion":"` + q.Params.Version + `","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"chatty","version":"1"}}`)
+		case "tools/list":
+			lists++
+			description := fmt.Sprint("list ", lists)
+			if lists == 2 {
+				description = strings.Repeat("y", 5<<20)
+			}
+			answer(`{"tools":[{"name":"one","description":"` + description + `","inputSchema":{"type":"object"}}]}`)
+			for range 50 {
+				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+		default:
+			if q.ID != nil {
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", q.ID)
+			}
+		}
+	}
+}
+
+// TestListChangedWithoutEnd: however often a server says that its list changed, it is
+// read once a second, and one that is too large leaves the last.
+func TestListChangedWithoutEnd(t *testing.T) {
+	read := make(chan time.Time, 1000)
+	c := opened(t, func() mcp.Config {
+		cfg := stdio("chatty")
+		cfg.Changed = func() { read <- time.Now() }
+		return cfg
+	}())
+	first := <-read
+	// The second was too large and is told to nobody: this is the third.
+	third := <-read
+	if took := third.Sub(first); took < 1900*time.Millisecond {
+		t.Errorf("read three times within %v", took)
+	}
+	if got := c.Tools()[0].Description(); got != "list 3" {
+		t.Error(got)
+	}
+	if now, times := c.Connected(); !now || times != 1 {
+		t.Errorf("connected %v, %d times", now, times)
 	}
 }

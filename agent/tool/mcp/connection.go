@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"time"
@@ -81,16 +80,16 @@ func (c *Client) transport(n *connection) (sdk.Transport, error) {
 			return nil, err
 		}
 		n.child = child
-		return &sdk.IOTransport{Reader: child.Out, Writer: child.In, MaxLineLength: maxMessage}, nil
+		return &sdk.IOTransport{Reader: newSieve(child.Out, false, c.dropped), Writer: child.In, MaxLineLength: maxGrown}, nil
 	}
 	n.http = &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
 		ResponseHeaderTimeout: c.cfg.Timeout + c.cfg.StartTimeout, TLSHandshakeTimeout: c.cfg.StartTimeout,
 	}
 	return &sdk.StreamableClientTransport{
-		Endpoint: c.cfg.URL, MaxRetries: 3, MaxEventSize: maxMessage,
+		Endpoint: c.cfg.URL, MaxRetries: 3, MaxEventSize: maxGrown,
 		HTTPClient: &http.Client{
-			Transport:     &headers{to: n.http, add: c.cfg.Headers},
+			Transport:     &headers{to: n.http, add: c.cfg.Headers, dropped: c.dropped},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -162,40 +161,33 @@ func (n *connection) lastWords() string {
 	return ""
 }
 
-// headers adds the configured headers and bounds answers that are one document.
+// dropped logs that a message was too long and no answer.
+func (c *Client) dropped() {
+	c.log.Warn("a message of the server is too long, dropped", zap.Int("most_bytes", maxMessage))
+}
+
+// headers adds the configured headers and bounds what comes.
 type headers struct {
-	to  http.RoundTripper
-	add map[string]string
+	to      http.RoundTripper
+	add     map[string]string
+	dropped func()
 }
 
 // RoundTrip implements http.RoundTripper.
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
+	own := r.Clone(r.Context())
 	for name, value := range h.add {
-		r.Header.Set(name, value)
+		own.Header.Set(name, value)
 	}
-	answer, err := h.to.RoundTrip(r)
+	answer, err := h.to.RoundTrip(own)
 	if err != nil {
 		return nil, err
 	}
-	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind != "text/event-stream" {
-		answer.Body = &bounded{answer.Body, maxMessage}
+	answer.ContentLength = -1 // it may change
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind == "text/event-stream" {
+		answer.Body = newSieve(answer.Body, true, h.dropped)
+	} else {
+		answer.Body = &document{Closer: answer.Body, in: answer.Body, request: r}
 	}
 	return answer, nil
-}
-
-// bounded is a body that fails when it is too long.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("mcp: answer of more than %d bytes", maxMessage)
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }

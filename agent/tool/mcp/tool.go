@@ -111,7 +111,14 @@ func read(result *sdk.CallToolResult) (map[string]any, error) {
 	if result.NeedsInput() {
 		return nil, errors.New("the tool wants to ask something, which is not possible here")
 	}
-	switch v := result.StructuredContent.(type) {
+	content := result.StructuredContent
+	if raw, ok := content.(string); ok { // see exact
+		var err error
+		if content, err = structured(raw); err != nil {
+			return nil, err
+		}
+	}
+	switch v := content.(type) {
 	case nil:
 	case map[string]any:
 		return v, nil
