@@ -17,6 +17,7 @@ import (
 // and keeps what was on the wire.
 type line struct {
 	notice func(agent.Notice)
+	untold bool // no notices come of what is sent, as when speech follows a Stop at once
 	hear   func([]int16)
 	tap    func([]int16) // in its stead, if set
 
@@ -107,7 +108,7 @@ func (l *line) slot(now time.Time) {
 	case l.room <- struct{}{}:
 	default:
 	}
-	if tell != nil {
+	if tell != nil && !l.untold {
 		l.notice(*tell)
 	}
 }

@@ -104,6 +104,9 @@ func (s *session) settle(r *reply, now time.Time) {
 	}
 	p := &s.progress
 	p.next = now.Add(lookAgain)
+	if sounds && !r.started { // of speech that follows a Stop at once no notice comes
+		p.next = now.Add(frameTime)
+	}
 	waits := r.said || r.saysNow() || len(r.marks) > 0
 	if !waits || p.since.IsZero() || played != p.at || s.turns.Still() {
 		p.at, p.since = played, now

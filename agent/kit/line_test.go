@@ -28,6 +28,7 @@ const (
 // keeps what was on the wire.
 type line struct {
 	notice func(agent.Notice)
+	untold bool // no notices come of what is sent, as when speech follows a Stop at once
 	hear   func([]int16)
 	// says and hears are the rates of the agent; codec is what the call has.
 	says, hears int
@@ -145,7 +146,7 @@ func (l *line) slot(now time.Time) {
 	l.queue, l.played = l.queue[n:], l.played+n
 	l.mu.Unlock()
 	token(l.room)
-	if tell != nil {
+	if tell != nil && !l.untold {
 		l.notice(*tell)
 	}
 }

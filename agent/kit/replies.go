@@ -19,6 +19,8 @@ const (
 	heldBack = 70 * time.Millisecond
 	// lookAgain is when to look how far speech has come though no notice came.
 	lookAgain = 200 * time.Millisecond
+	// packetTime is what a packet holds at least as a rule.
+	packetTime = 20 * time.Millisecond
 	// stuckAfter is how long speech may not move, unless paused or on hold, before the
 	// reply is given up (BR-134).
 	stuckAfter = 5 * time.Second
@@ -187,7 +189,8 @@ func (s *conversation) settle(now time.Time) {
 		played := s.call.Speaker.Played()
 		from, to, begun := s.speech.place(r)
 		if begun && !r.started && played > from {
-			s.agentStarted(r, now, from) // the notice was lost, or is on its way
+			// The notice was lost, is on its way, or there was sound before.
+			s.agentStarted(r, now.Add(-max(0, played-from-packetTime)), from)
 		}
 		heard := !begun || played >= to-r.short()
 		if heard && !r.done && r == s.incoming && s.speech.idle() && now.Sub(r.grew) >= settleAfter {
@@ -227,6 +230,9 @@ func (s *conversation) watchSpeech(r *reply, played time.Duration, now time.Time
 	p := &s.progress
 	p.next = now.Add(lookAgain)
 	_, to, begun := s.speech.place(r)
+	if begun && !r.started { // of speech that follows a Stop at once no notice comes
+		p.next = now.Add(packetTime)
+	}
 	waits := begun && played < to-r.short() || !begun && !s.speech.idle()
 	if !waits || p.since.IsZero() || played != p.at || s.turns.Still() || s.turns.Open() {
 		p.at, p.since = played, now
