@@ -60,7 +60,7 @@ func (l *loader) readAgents() {
 		sections, ok := table[name].(map[string]any)
 		switch {
 		case !ok:
-			l.wrong(path, "must be a section, such as ["+path+".llm]")
+			l.wrong(path, "must be a section, such as ["+path+".llm]; what is set for the one agent there is stands in [agent], not [agents]")
 			continue
 		case name == DefaultAgent:
 			l.wrong(path, "is the name of the agent of the sections without a name")

@@ -166,6 +166,8 @@ func TestMistakes(t *testing.T) {
 		{why: "not TOML", text: "[call]\nmax_calls = \n", want: []string{`FILE:2: not TOML: `}},
 		{why: "twice", text: "[call]\nmax_calls = 1\nmax_calls = 2\n", want: []string{`FILE:3: not TOML: `}},
 		{why: "section misspelt", text: "\n[cal]\nmax_calls = 1\n", want: []string{`FILE:2: cal: no such section; did you mean "call"?`}},
+		{why: "list of sections misspelt", text: "\n[[plugin]]\nname = \"a\"\n", want: []string{`FILE:2: plugin: no such section; did you mean "plugins"?`}},
+		{why: "agent with an s", text: "[agents]\nurl = \"http://127.0.0.1\"\n", want: []string{`FILE:2: agents.url: must be a section, such as [agents.url.llm]; what is set for the one agent there is stands in [agent], not [agents]`}},
 		{why: "key outside of its section", text: "max_calls = 1\n", want: []string{`FILE:1: max_calls: a key outside of any section; it belongs into [call]`}},
 		{why: "key in another section", text: "[sip]\nmax_calls = 1\n", want: []string{`FILE:2: sip.max_calls: no such key; it belongs into [call]`}},
 		{why: "section as a value", text: "call = 1\n", want: []string{`FILE:1: call: must be a section: [call]`}},

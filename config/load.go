@@ -104,7 +104,11 @@ func (l *loader) readFile(text []byte) bool {
 func (l *loader) readSection(section string, raw any) {
 	known := l.names(section)
 	if len(known) == 0 {
-		if _, table := raw.(map[string]any); table {
+		_, table := raw.(map[string]any)
+		if list, ok := raw.([]any); ok && len(list) > 0 { // [[section]]
+			_, table = list[0].(map[string]any)
+		}
+		if table {
 			l.wrong(section, "no such section"+didYouMean(section, l.sections()))
 		} else {
 			l.wrong(section, "a key outside of any section"+l.whereIs("", section))

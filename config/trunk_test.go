@@ -106,7 +106,7 @@ func TestMistakesInTrunksAndAuth(t *testing.T) {
 			`FILE:10: trunk[1].transport: "sctp" is not udp, tcp or tls`, `FILE:11: trunk[1].expires: 1s is not between`,
 		}},
 		{"one table", "[trunk]\nname = \"a\"\n", []string{`FILE:1: trunk: must be written [[trunk]]`}},
-		{"misspelt", "[[trnk]]\nname = \"a\"\n", []string{`FILE:1: trnk: a key outside`}},
+		{"misspelt", "[[trnk]]\nname = \"a\"\n", []string{`FILE:1: trnk: no such section; did you mean "trunk"?`}},
 		{"twice", ok + "[[trunk]]\nname = \"a\"\nhosts = [\"h\"]\nuser = \"u\"\n", []string{`FILE:6: trunk[1].name: "a" is the name of another trunk too`}},
 		{"stars as in routes", ok + "allow = [\"+1202*\", \"2*\"]\ndeny = [\"*67\", \"+49*\"]\n", []string{
 			`FILE:5: trunk[0].allow: "+1202*", must be "+1202"`, `FILE:5: trunk[0].allow: "2*", must be "2"`, `FILE:6: trunk[0].deny: "+49*", must be "+49"`,

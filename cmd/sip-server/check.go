@@ -122,7 +122,11 @@ func checkPorts(cfg *config.Config) []error {
 	var wrong []error
 	try := func(path, network, addr string) {
 		if err := bindable(network, addr); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %s://%s cannot be bound: %w", path, network, addr, err))
+			remedy := ""
+			if errors.Is(err, syscall.EADDRINUSE) {
+				remedy = "; another process has this port (`ss -lnp` shows which): end it, or choose another port"
+			}
+			wrong = append(wrong, fmt.Errorf("%s: %s://%s cannot be bound: %w%s", path, network, addr, err, remedy))
 		}
 	}
 	for _, l := range cfg.SIP.Listen {

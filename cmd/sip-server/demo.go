@@ -57,6 +57,9 @@ func (c demoCmd) Run(s *stage) error {
 	if c.Caller.To != "" {
 		return c.Caller.run(s)
 	}
+	if err := c.valid(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(s.ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the demo took longer than 5 minutes"))
@@ -89,10 +92,21 @@ func (c demoCmd) Run(s *stage) error {
 	return nil
 }
 
+// valid refuses lines that no call could be held over.
+func (c demoCmd) valid() error {
+	switch {
+	case !(c.Loss >= 0 && c.Loss <= 0.5):
+		return fmt.Errorf("demo: --loss: %v, must be a share from 0 to 0.5; 2 %% are 0.02", c.Loss)
+	case !(c.Noise <= 0 && c.Noise >= -100):
+		return fmt.Errorf("demo: --noise: %v, must be a level from -100 to 0 dBFS, such as -65; 0 is none", c.Noise)
+	}
+	return nil
+}
+
 // workDir is where the processes keep their files, and what removes it.
 func (c demoCmd) workDir() (dir string, discard func(), err error) {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("demo: --out: %w; name a folder that can be written to", err)
 	}
 	if c.Keep {
 		dir = filepath.Join(c.Out, "demo")
@@ -221,7 +235,7 @@ func soundsDir(wanted string) (string, error) {
 	case i >= 0:
 		return candidates[i], nil
 	case wanted != "":
-		return "", fmt.Errorf("demo: no folder %s", wanted)
+		return "", fmt.Errorf("demo: --sounds: there is no folder %s", wanted)
 	}
 	return "", nil // the caller's words are made by flite then
 }

@@ -270,6 +270,24 @@ func TestNarratorTellsTheCall(t *testing.T) {
 	}
 }
 
+// What no call could be held over is refused before anything is started.
+func TestDemoRefusesWhatNoCallStands(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--loss=2":              "--loss: 2, must be a share from 0 to 0.5",
+		"--loss=-0.1":           "--loss: -0.1, must be",
+		"--loss=NaN":            "--loss: NaN, must be",
+		"--noise=5":             "--noise: 5, must be a level from -100 to 0",
+		"--sounds=/nonexistent": "--sounds: there is no folder /nonexistent",
+	} {
+		if code, out, errOut := execute(t, nil, "demo", "--sounds=/nonexistent", flag); code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("%s: exit %d %s%s", flag, code, out, errOut)
+		}
+	}
+	if _, _, err := (demoCmd{Out: "/dev/null/a"}).workDir(); err == nil || !strings.Contains(err.Error(), "--out: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestDemoScriptsCanBePlayed(t *testing.T) {
 	for _, c := range demoCalls() {
 		if _, err := phone.ParseScript(c.script); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"parley/agent/session"
 	"parley/config"
@@ -28,6 +29,9 @@ func (c forgetCmd) Run(s *stage) error {
 	}
 	if err := identity.ValidateRegion(c.Region); err != nil {
 		return err
+	}
+	if strings.TrimSpace(c.Caller) == "" {
+		return errors.New("forget: the caller is empty; name a number, such as +12025550143, or an id that `sip-server sessions list` shows")
 	}
 	id := callerID(c.Caller, cmp.Or(c.Region, cfg.Identity.Region))
 	store, err := existingStore(s.ctx, cfg)

@@ -149,7 +149,8 @@ func TestCheckTriesPorts(t *testing.T) {
 	environ := append([]string{"PARLEY_RTP_PORTS=" + itoa(low) + "-" + itoa(low+1)}, echoEnvironment...)
 	environ = append(environ, "PARLEY_SIP_LISTEN=udp://"+l.LocalAddr().String(), "PARLEY_API_LISTEN="+takenTCP(t), "PARLEY_CALL_MAX_CALLS=1")
 	code, out, _ = execute(t, environ, "check", "--ports")
-	if code != 1 || !strings.Contains(out, "rtp.ports: 1 of 2 ports") || !strings.Contains(out, "sip.listen: udp://"+l.LocalAddr().String()) || !strings.Contains(out, "api.listen: tcp://127") {
+	if code != 1 || !strings.Contains(out, "rtp.ports: 1 of 2 ports") || !strings.Contains(out, "sip.listen: udp://"+l.LocalAddr().String()) || !strings.Contains(out, "api.listen: tcp://127") ||
+		strings.Count(out, "another process has this port") != 2 {
 		t.Errorf("exit %d %s", code, out)
 	}
 }

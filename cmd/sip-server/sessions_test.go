@@ -306,6 +306,9 @@ func TestForgetSaysWhyItCannot(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", c.text, code, out, errOut)
 		}
 	}
+	if code, _, errOut := execute(t, nil, "forget", " "); code != 1 || !strings.Contains(errOut, "the caller is empty; name a number") {
+		t.Errorf("exit %d %s", code, errOut)
+	}
 	if code, _, errOut := execute(t, nil, "forget", "--region", "XX", "030 1234"); code != 1 || !strings.Contains(errOut, `"XX" is not an ISO 3166`) {
 		t.Errorf("exit %d %s", code, errOut)
 	}
