@@ -154,7 +154,7 @@ func TestABargeInCancelsTheRequest(t *testing.T) {
 		flush(w)
 		<-r.Context().Done() // it thinks about what comes next
 	})
-	g := startGateway(t, nil)
+	g, probe := startGateway(t, nil), newProbe(t)
 	p := newParts(a.URL, "tell me")
 	p.hears.Add(stttest.Utterance{Interims: []string{"stop"}, Text: "stop there", Confidence: 0.9})
 	p.plug(t, g, "cancels")
@@ -166,7 +166,8 @@ func TestABargeInCancelsTheRequest(t *testing.T) {
 	eventually(t, patience, "the agent sees its request cancelled", func() bool { return len(a.cancelled()) == 1 })
 	wait(t, "saying it", patience, u.Wait)
 	began, _, _ := u.Loud()
-	if took := a.cancelled()[0].Sub(on.Wall(began)); took > 250*time.Millisecond+busy {
+	cancelled := a.cancelled()[0]
+	if took := cancelled.Sub(on.Wall(began)); took-probe.taken(on.Wall(began), cancelled) > 250*time.Millisecond+busy {
 		t.Errorf("the request was cancelled %v after the first loud packet", took)
 	}
 	eventually(t, patience, "the next turn", func() bool { return len(a.asked("")) == 2 })

@@ -53,8 +53,9 @@ type gateway struct {
 	records map[string]call.Record // by SIP Call-ID
 }
 
-// startGateway starts a gateway without agents; change may alter its configuration.
-func startGateway(t *testing.T, change func(*call.Config, *sip.Config)) *gateway {
+// startGateway starts a gateway without agents; change may alter its configuration. Without
+// codecs it has those of G.711.
+func startGateway(t *testing.T, change func(*call.Config, *sip.Config), codecs ...media.Codec) *gateway {
 	t.Helper()
 	g := &gateway{
 		t: t, dir: filepath.Join(t.TempDir(), "events"),
@@ -74,12 +75,15 @@ func startGateway(t *testing.T, change func(*call.Config, *sip.Config)) *gateway
 			t.Fatal(err)
 		}
 	}
+	if len(codecs) == 0 {
+		codecs = []media.Codec{g711.PCMU(), g711.PCMA()}
+	}
 	who, err := identity.New(identity.DefaultConfig())
 	must(err)
 	g.wheel, err = rtp.NewWheel(rc)
 	must(err)
 	g.calls, err = call.NewServer(cc, call.Parts{
-		Wheel: g.wheel, Identity: who, Codecs: []media.Codec{g711.PCMU(), g711.PCMA()}, Observer: g, Log: log,
+		Wheel: g.wheel, Identity: who, Codecs: codecs, Observer: g, Log: log,
 		Voice: func(rate int) (vad.Detector, error) { return vad.NewEnergy(vad.DefaultEnergyConfig(rate)) },
 		Route: g.route,
 	})

@@ -129,12 +129,12 @@ func drop(w http.ResponseWriter) {
 // TestAMisbehavingAgent: whatever one's own agent does, the caller hears something
 // soon, is not left in silence, and the operator is told what to do.
 func TestAMisbehavingAgent(t *testing.T) {
-	g := startGateway(t, nil)
+	g, probe := startGateway(t, nil), newProbe(t)
 	together(t, 8, len(misbehaviours), func(i int) string { return misbehaviours[i].name },
-		func(t *testing.T, i int) { misbehaviours[i].run(t, g, i) })
+		func(t *testing.T, i int) { misbehaviours[i].run(t, g, probe, i) })
 }
 
-func (m misbehaviour) run(t *testing.T, g *gateway, i int) {
+func (m misbehaviour) run(t *testing.T, g *gateway, probe *probe, i int) {
 	agentServer := newAgent(t, func(w http.ResponseWriter, r *http.Request, _ turn, _ int) { m.reply(w, r) })
 	p := newParts(agentServer.URL, "hello")
 	if m.gone {
@@ -161,10 +161,14 @@ func (m misbehaviour) run(t *testing.T, g *gateway, i int) {
 		}
 		return err
 	})
-	m.judge(t, g, caller, said, time.Since(began))
+	took := time.Since(began)
+	taken := func(from, to time.Duration) time.Duration { return probe.taken(on.Wall(from), on.Wall(to)) }
+	m.judge(t, g, caller, said, took-probe.taken(began, began.Add(took)), taken)
 }
 
-func (m misbehaviour) judge(t *testing.T, g *gateway, caller *phone.Call, said time.Duration, took time.Duration) {
+// judge holds the call against what is wanted. What the machine has taken of a stretch of
+// the phone's clock does not count.
+func (m misbehaviour) judge(t *testing.T, g *gateway, caller *phone.Call, said, took time.Duration, taken func(from, to time.Duration) time.Duration) {
 	record, _ := g.ended(t, caller)
 	events, record2 := g.journal(t, record.CallID)
 	if record.Cause != call.CauseAgentHungUp || record2.Cause != record.Cause || record.Error != "" {
@@ -178,12 +182,15 @@ func (m misbehaviour) judge(t *testing.T, g *gateway, caller *phone.Call, said t
 		within = 300 * time.Millisecond
 	}
 	const turn = 650 * time.Millisecond // until the gateway takes the caller's turn to be over
-	if len(spans) == 0 || spans[0].Start-said > turn+within+busy {
+	if len(spans) == 0 {
+		t.Fatal("the caller heard nothing")
+	}
+	if waited := spans[0].Start - said; waited-taken(said, spans[0].Start) > turn+within+busy {
 		t.Errorf("the caller heard %v; want the first sound within %v of %v", spans, turn+within, said)
 	}
 	var silence time.Duration
 	for i, s := range spans[1:] {
-		silence = max(silence, s.Start-spans[i].End)
+		silence = max(silence, s.Start-spans[i].End-taken(spans[i].End, s.Start))
 	}
 	if silence > 1500*time.Millisecond+busy {
 		t.Errorf("the caller heard nothing for %v: %v", silence, spans)

@@ -434,6 +434,9 @@ func TestABotThatDoesNothing(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the call goes on")
 	}
+	if end := c.End(); !end.ByPeer || !strings.Contains(end.Reason, "Q.850;cause=102") || !strings.Contains(end.Reason, call.CauseMaxDuration) {
+		t.Errorf("ended by %+v", end)
+	}
 	began := time.Now()
 	if record, _ := g.ended(t, c); record.Cause != call.CauseMaxDuration || time.Since(began) > 2*time.Second {
 		t.Errorf("ended by %q, on record %v later", record.Cause, time.Since(began))
