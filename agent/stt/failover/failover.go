@@ -1,5 +1,6 @@
 // Package failover is a recogniser made of several: when one is lost in mid-call, the
-// next hears what the caller just said again, and goes on.
+// next hears what the caller just said again, and goes on. A preferred one that is well
+// again comes back between two turns.
 package failover
 
 import (
@@ -161,6 +162,15 @@ func (r *Recognizer) open(ctx context.Context, failed int, o stt.Options, out fu
 		}
 	}
 	return nil, -1, fmt.Errorf("stt/failover: %w", errors.Join(errs...))
+}
+
+// resampler makes what a choice hears of what the streams take; nil: the same.
+func (r *Recognizer) resampler(choice int) (*resample.Resampler, error) {
+	from, to := r.Rate(), r.choices[choice].Recognizer.Rate()
+	if from == to {
+		return nil, nil
+	}
+	return resample.New(from, to, resample.Voice)
 }
 
 // openOne opens one; with an alternative it does not wait for ever. The context of a

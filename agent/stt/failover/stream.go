@@ -26,6 +26,7 @@ type stream struct {
 	current stt.Stream // nil while another one is opened
 	choice  int
 	turn    int // counts recognisers: results of earlier ones mean nothing
+	coming  int // the turn of one that is opened while another hears
 	rate    *resample.Resampler
 	pcm     []int16 // at the rate of current
 	options stt.Options
@@ -55,12 +56,17 @@ func newStream(ctx context.Context, r *Recognizer, o stt.Options, out func(stt.R
 	return s
 }
 
-// watch waits for losses and has the next recogniser take over.
+// watch waits for losses and has the next recogniser take over, and a preferred one come
+// back.
 func (s *stream) watch() {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-s.life.Done():
 			return
+		case <-look.C:
+			s.back()
 		case l := <-s.lost:
 			s.mu.Lock()
 			old := s.current
@@ -96,11 +102,9 @@ func (s *stream) switchTo(ctx context.Context, failed int, why error) error {
 	if failed >= 0 && s.r.cfg.OnSwitch != nil {
 		s.r.cfg.OnSwitch(s.r.choices[failed].Name, s.r.choices[choice].Name, why)
 	}
-	var rate *resample.Resampler
-	if from, to := s.r.Rate(), s.r.choices[choice].Recognizer.Rate(); from != to {
-		if rate, err = resample.New(from, to, resample.Voice); err != nil {
-			return errors.Join(err, next.Close())
-		}
+	rate, err := s.r.resampler(choice)
+	if err != nil {
+		return errors.Join(err, next.Close())
 	}
 	if !s.use(next, choice, rate, changed) {
 		return errors.Join(errClosed, next.Close()) // without the lock: it may be telling us something
@@ -116,6 +120,12 @@ func (s *stream) use(next stt.Stream, choice int, rate *resample.Resampler, chan
 	if s.over {
 		return false
 	}
+	s.install(next, choice, rate, changed)
+	return true
+}
+
+// install has next hear the call from now on, with what is kept. The lock is held.
+func (s *stream) install(next stt.Stream, choice int, rate *resample.Resampler, changed int) {
 	s.current, s.choice, s.rate = next, choice, rate
 	if s.changed != changed {
 		_ = next.Expect(s.options.Expect) // a grammar that it cannot use is not a reason to be deaf
@@ -126,13 +136,15 @@ func (s *stream) use(next stt.Stream, choice int, rate *resample.Resampler, chan
 	if s.early != nil && s.early.choice == choice {
 		s.lose(choice, s.early.err)
 	}
-	return true
 }
 
 // heard takes a result of a recogniser.
 func (s *stream) heard(turn, choice int, res stt.Result) {
 	s.mu.Lock()
 	if turn != s.turn || s.over {
+		if turn == s.coming && errors.Is(res.Err, stt.ErrLost) {
+			s.early = &loss{turn, choice, res.Err}
+		}
 		s.mu.Unlock()
 		return
 	}
