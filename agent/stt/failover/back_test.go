@@ -56,9 +56,9 @@ func TestThePreferredOneIsStillDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(t, nil)
 		c.second.Add(stttest.Utterance{Text: "one"})
+		c.first.OpenErr = errors.New("down")
 		c.first.Streams()[0].Emit(stt.Result{Err: stt.ErrLost})
 		synctest.Wait()
-		c.first.OpenErr = errors.New("down")
 		time.Sleep(70 * time.Second)
 		c.mu.Lock()
 		switched := slices.Clone(c.switched)
