@@ -130,6 +130,7 @@ model = "m"
 greeting = "Hello there."
 [runtime]
 system = "You are Ada."
+summary_model = "small"
 [plugins]
 directory = %[3]q
 [turn]
@@ -180,6 +181,9 @@ path = %[4]q
 					t.Error(err)
 				}
 			})
+			if !model.asked(`"model":"small"`) {
+				t.Error("the summary is not by the model for it")
+			}
 			if !model.asked("A summary.") {
 				t.Error("the model was not told of the call before")
 			}
