@@ -74,6 +74,8 @@ type StatusError struct {
 	Code int
 	// RetryAfter is how long the service asks to be left alone; 0: it does not say.
 	RetryAfter time.Duration
+	// Said is what the service says of it, bounded and without secrets.
+	Said string
 
 	text string
 }
@@ -162,8 +164,8 @@ func (s *Service) status(resp *http.Response) error {
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; it asks to be left alone for %v", e.RetryAfter.Round(time.Millisecond))
 	}
-	if said := s.Said(Excerpt(resp.Body)); said != "" {
-		b.WriteString("; it said: " + said)
+	if e.Said = s.Said(Excerpt(resp.Body)); e.Said != "" {
+		b.WriteString("; it said: " + e.Said)
 	}
 	e.text = b.String()
 	return e

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"parley/agent/internal/wire"
@@ -23,6 +24,7 @@ type Completer struct {
 	service *wire.Service
 	chat    string // addresses
 	embed   string
+	shape   atomic.Int32 // a shape, the strictest that was needed
 }
 
 var (
@@ -49,9 +51,14 @@ func New(cfg Config) (*Completer, error) {
 			cfg.MaxTokensField = "max_completion_tokens"
 		}
 	}
+	first := asTheyAre
+	if cfg.DeveloperRole == roleMerge {
+		first = merged
+	}
 	c := &Completer{cfg: cfg, chat: at.chat, embed: at.embeddings}
 	c.service = wire.NewService("openai", at.base, cfg.APIKey, cfg.Header, cfg.Transport)
 	c.service.Hint = hint
+	c.shape.Store(int32(first))
 	return c, nil
 }
 
@@ -88,7 +95,7 @@ func (c *Completer) Complete(ctx context.Context, r llm.Request, out func(llm.De
 		return llm.Completion{}, errors.New("openai: model: is not set")
 	}
 	names := newNames()
-	resp, err := c.service.Post(ctx, c.chat, c.body(r, names), accept)
+	resp, err := c.post(ctx, r, names)
 	if err != nil {
 		return llm.Completion{}, answer.Refused(err)
 	}
@@ -109,6 +116,24 @@ func (c *Completer) Complete(ctx context.Context, r llm.Request, out func(llm.De
 	}
 	wire.Settle(ctx, resp.Body)
 	return done, nil
+}
+
+// post sends the request, and once more in a stricter shape when the service does not
+// take the roles or the order of the messages. The shape that it takes is kept.
+func (c *Completer) post(ctx context.Context, r llm.Request, names *names) (*http.Response, error) {
+	now := shape(c.shape.Load())
+	resp, err := c.service.Post(ctx, c.chat, c.body(r, names, now), accept)
+	first := err
+	for as := now + 1; as <= folded && err != nil && refusesRoles(err); as++ {
+		if resp, err = c.service.Post(ctx, c.chat, c.body(r, names, as), accept); err == nil {
+			c.shape.Store(int32(as))
+			return resp, nil
+		}
+	}
+	if err != nil && ctx.Err() == nil && refusesRoles(err) {
+		return nil, first // it is about what was asked for
+	}
+	return resp, err
 }
 
 // read takes the answer by what it looks like: some services send one object though

@@ -32,8 +32,12 @@ type Config struct {
 	// Temperature is for requests that do not say; nil: the service's own.
 	Temperature *float64
 	// DeveloperRole is the role that notices of the gateway go by: "developer",
-	// "system", or "user" for models that take instructions at the beginning only.
-	// Empty: "developer" at api.openai.com, "system" elsewhere.
+	// "system", or "user" for models that take instructions at the beginning only;
+	// "merge" for models that take nothing but caller and model by turns after that:
+	// notices become part of the message beside them. Empty: "developer" at
+	// api.openai.com, "system" elsewhere. A service that refuses a request for its
+	// roles gets it merged, and then without a system message, whatever this says; what
+	// it takes is kept to.
 	DeveloperRole string
 	// MaxTokensField is the name of the bound: "max_tokens" or "max_completion_tokens".
 	// Empty: the second at api.openai.com, the first elsewhere.
@@ -83,8 +87,8 @@ func (c Config) Validate() error {
 	if t := c.Temperature; t != nil && !(*t >= 0 && *t <= 2) {
 		bad("temperature: %v, must be between 0 and 2", *t)
 	}
-	if !slices.Contains([]string{"", "developer", "system", "user"}, c.DeveloperRole) {
-		bad("developer_role: %q, must be \"developer\", \"system\" or \"user\"", c.DeveloperRole)
+	if !slices.Contains([]string{"", "developer", "system", "user", roleMerge}, c.DeveloperRole) {
+		bad("developer_role: %q, must be \"developer\", \"system\", \"user\" or \"merge\"", c.DeveloperRole)
 	}
 	if !slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, c.MaxTokensField) {
 		bad("max_tokens_field: %q, must be \"max_tokens\" or \"max_completion_tokens\"", c.MaxTokensField)

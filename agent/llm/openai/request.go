@@ -11,7 +11,7 @@ import (
 )
 
 // body is the request for an answer to r.
-func (c *Completer) body(r llm.Request, names *names) map[string]any {
+func (c *Completer) body(r llm.Request, names *names, as shape) map[string]any {
 	body := make(map[string]any, len(c.cfg.Extra)+8)
 	for name, value := range c.cfg.Extra {
 		body[name] = value
@@ -39,8 +39,12 @@ func (c *Completer) body(r llm.Request, names *names) map[string]any {
 		}
 		body["tools"] = tools
 	}
-	messages := make([]message, 0, len(r.Messages))
-	for _, m := range r.Messages {
+	given := r.Messages
+	if as != asTheyAre {
+		given = strict(given, as)
+	}
+	messages := make([]message, 0, len(given))
+	for _, m := range given {
 		messages = append(messages, c.message(m, names))
 	}
 	body["messages"] = messages
