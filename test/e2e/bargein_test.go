@@ -48,7 +48,7 @@ var (
 // Two replies are cut off in each of the usual calls. A machine that stands still makes
 // gaps, which show nothing of words: further calls are made then, up to the most, until so
 // many replies were compared.
-const usualCalls, mostCalls, wholeReplies = 30, 45, 40
+const usualCalls, mostCalls, wholeReplies = 30, 45, 30
 
 // thinks is how long the agent thinks about the third reply.
 const thinks = 300 * time.Millisecond
@@ -163,6 +163,12 @@ func (c *interrupted) run(t *testing.T) {
 	third := c.speaks(begin + thinks)
 	c.second = capture(t, c.call, second, third-1)
 	measure(&c.digitStop, c.probe, c.phone, begin, c.second.last)
+	// Silence alone may be the machine's.
+	eventually(t, patience, "the gateway has said the last reply", func() bool {
+		c.g.mu.Lock()
+		defer c.g.mu.Unlock()
+		return len(of(c.g.events[c.asked()[0].call], agent.EventAgentStopped)) >= 3
+	})
 	wait(t, "the last reply", patience, func(ctx context.Context) error {
 		return c.call.WaitAgentSilent(ctx, 300*time.Millisecond)
 	})
