@@ -31,7 +31,7 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "a few of all, in two minutes")
 	flag.IntVar(&o.atOnce, "calls", 48, "calls at once")
 	flag.Uint64Var(&o.seed, "seed", 1, "luck of the callers and the noises")
-	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, rooms (of the settings), commands; empty: all")
+	flag.StringVar(&o.only, "only", "", "parts to run: lines, settings, rooms or confirm (of the settings), commands; empty: all")
 	flag.BoolVar(&o.list, "list", false, "print what became of each thing that was said")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -43,6 +43,12 @@ func main() {
 }
 
 func (o options) wants(part string) bool { return o.only == "" || strings.Contains(o.only, part) }
+
+// keeps says whether a row of the settings is of a part that is wanted.
+func (o options) keeps(r row) bool {
+	return o.wants("rooms") && strings.HasPrefix(r.setting.name, "word_lag") ||
+		o.wants("confirm") && (r.setting.name == defaults || strings.HasPrefix(r.setting.name, "confirm "))
+}
 
 func run(ctx context.Context, o options) (err error) {
 	b, err := newBench(o.seed)
@@ -56,10 +62,10 @@ func run(ctx context.Context, o options) (err error) {
 		lines = b.lineTrials(o)
 		all = append(all, lines.trials...)
 	}
-	if o.wants("settings") || o.wants("rooms") {
+	if o.wants("settings") || o.wants("rooms") || o.wants("confirm") {
 		settings = b.settingTrials(o)
 		if !o.wants("settings") {
-			settings.keep(func(r row) bool { return strings.HasPrefix(r.setting.name, "word_lag") })
+			settings.keep(o.keeps)
 		}
 		all = append(all, settings.trials...)
 	}

@@ -60,6 +60,8 @@ func overSettings(detector string) []*setting {
 		tuned("backchannel_voice 0s", func(c *turn.Config) { c.BackchannelVoice = 0 }),
 		tuned("backchannel_voice 400ms", func(c *turn.Config) { c.BackchannelVoice = 400 * ms }),
 		tuned("backchannel_voice 1.2s", func(c *turn.Config) { c.BackchannelVoice = 1200 * ms }),
+		tuned("confirm 60ms", func(c *turn.Config) { c.Confirm = 60 * ms }),
+		tuned("confirm 300ms", func(c *turn.Config) { c.Confirm = 300 * ms }),
 		tuned("confirm_words 1", func(c *turn.Config) { c.ConfirmWords = 1 }),
 		tuned("confirm_words 4", func(c *turn.Config) { c.ConfirmWords = 4 }),
 		tuned("start min_words (3)", func(c *turn.Config) { c.Start = []turn.StartStrategy{turn.StartMinWords} }),
