@@ -278,7 +278,6 @@ func (c *conn) message() (object, error) {
 	return m, nil
 }
 
-
 func (c *conn) Next(ctx context.Context) (livetest.Sent, error) {
 	select {
 	case s, ok := <-c.sent:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"parley/agent/llm"
-	"parley/agent/tool"
 )
 
 // BR-129: a tool of 30 s. The silence is filled, the caller can speak, the result comes

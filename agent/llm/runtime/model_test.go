@@ -180,7 +180,6 @@ func TestTentativeTurnTakenBack(t *testing.T) {
 	})
 }
 
-
 func TestGreeting(t *testing.T) {
 	r := newRig(t, rigConfig(), Parts{})
 	if err := r.model.Greet(t.Context(), r.out); err != nil || r.fake.runs() != 0 {

@@ -92,7 +92,6 @@ func TestToolRoundsAreBounded(t *testing.T) {
 	}
 }
 
-
 // conversation.md line 12: CANCELLED, when the caller speaks over what may be given up.
 func TestInterruptibleTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +260,6 @@ func TestCallTools(t *testing.T) {
 		}
 	}
 }
-
 
 // FuzzArguments: whatever a model writes as arguments becomes JSON, and is answered.
 func FuzzArguments(f *testing.F) {
