@@ -12,7 +12,6 @@ const (
 	// maxPast is how many events of a call are kept for who asks later, and
 	// maxBehind how many may wait for one reader.
 	maxPast   = 256
-	usualPast = 12 // of a short call
 	maxBehind = 128
 	// maxReaders bounds those who follow one call.
 	maxReaders = 16
@@ -22,7 +21,7 @@ const (
 // moments only; no reader can hold anything up.
 type history struct {
 	mu      sync.Mutex
-	past    []agent.Event // a ring once it is full
+	past    []*agent.Event // a ring once it is full; never changed, most calls have few
 	oldest  int
 	readers []*reader
 	closed  bool
@@ -36,13 +35,10 @@ type reader struct{ events chan agent.Event }
 func (h *history) add(e agent.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.past == nil {
-		h.past = make([]agent.Event, 0, usualPast)
-	}
 	if len(h.past) < maxPast {
-		h.past = append(h.past, e)
+		h.past = append(h.past, &e)
 	} else {
-		h.past[h.oldest] = e
+		h.past[h.oldest] = &e
 		h.oldest = (h.oldest + 1) % maxPast
 	}
 	h.readers = slices.DeleteFunc(h.readers, func(r *reader) bool {
@@ -60,7 +56,9 @@ func (h *history) add(e agent.Event) {
 func (h *history) follow() (past []agent.Event, live <-chan agent.Event, stop func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	past = append(slices.Clone(h.past[h.oldest:]), h.past[:h.oldest]...)
+	for i := range h.past {
+		past = append(past, *h.past[(h.oldest+i)%len(h.past)])
+	}
 	if len(h.readers) >= maxReaders {
 		return nil, nil, nil, ErrLimit
 	}
