@@ -69,7 +69,8 @@ type Stats struct {
 // the first packet behind it, it is lost up to the first kept one.
 type Buffer struct {
 	cfg    Config
-	slots  []slot // by sequence number modulo length, a power of two
+	depth  int    // a power of two
+	slots  []slot // by sequence number modulo depth; nil as long as all came in order
 	spare  [][]byte
 	kept   int // slots that are not free
 	wait   wait
@@ -145,7 +146,7 @@ func New(cfg Config) *Buffer {
 	}
 	rate := cfg.ClockRate
 	return &Buffer{
-		cfg: cfg, slots: make([]slot, depth), wait: wait{min: cfg.Min, max: cfg.Max},
+		cfg: cfg, depth: depth, wait: wait{min: cfg.Min, max: cfg.Max},
 		step:   uint32(rate / 50),
 		limits: limits{packet: int32(rate * 12 / 100), slack: int64(rate / 2)},
 	}
@@ -168,7 +169,7 @@ func (b *Buffer) Push(now time.Duration, seq uint16, ts uint32, marker bool, pay
 	}
 	d := int(int16(seq - b.next))
 	switch {
-	case d < -maxMisorder || d >= len(b.slots):
+	case d < -maxMisorder || d >= b.depth:
 		b.far(now, seq, ts, marker, payload)
 		return false
 	case d < 0:
@@ -186,7 +187,7 @@ func (b *Buffer) Push(now time.Duration, seq uint16, ts uint32, marker bool, pay
 		return false
 	}
 	if b.kept > 0 {
-		if b.slots[int(seq)&(len(b.slots)-1)].state != free {
+		if b.slot(seq).state != free {
 			b.stats.Duplicate++ // the caller did not pop
 			return false
 		}
@@ -210,7 +211,11 @@ func (b *Buffer) Skip(now time.Duration, seq uint16) {
 		return
 	}
 	d := int(int16(seq - b.next))
-	if d < 0 || d >= len(b.slots) {
+	if d < 0 || d >= b.depth {
+		return
+	}
+	if d == 0 && b.kept == 0 {
+		b.skip() // the usual case
 		return
 	}
 	s := b.slot(seq)

@@ -249,3 +249,25 @@ func BenchmarkInOrder(b *testing.B) {
 		buf.Pop(now)
 	}
 }
+
+// Most streams come in order for as long as they last: they take no room for packets
+// that wait.
+func TestAStreamInOrderTakesNoRoom(t *testing.T) {
+	b := New(Config{ClockRate: 8000, Depth: 32, Duration: g711})
+	for i := range 200 {
+		now := time.Duration(i) * 20 * ms
+		if i == 100 {
+			b.Skip(now, uint16(i)) // a key between
+		} else if !b.Push(now, uint16(i), uint32(min(i, 100))*160+uint32(max(0, i-101))*160, false, []byte("a")) {
+			t.Fatalf("packet %d was kept", i)
+		}
+		b.Pop(now)
+	}
+	if b.slots != nil {
+		t.Errorf("%d slots were made", len(b.slots))
+	}
+	b.Push(5*time.Second, 202, 202*160, false, []byte("a"))
+	if len(b.slots) != 32 {
+		t.Errorf("%d slots for a packet that waits", len(b.slots))
+	}
+}

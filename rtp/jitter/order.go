@@ -2,8 +2,14 @@ package jitter
 
 import "time"
 
-// slot is the place of position seq.
-func (b *Buffer) slot(seq uint16) *slot { return &b.slots[int(seq)&(len(b.slots)-1)] }
+// slot is the place of position seq. The slots are made when the first packet does not
+// come in its turn: most streams of a good line never need them.
+func (b *Buffer) slot(seq uint16) *slot {
+	if b.slots == nil {
+		b.slots = make([]slot, b.depth)
+	}
+	return &b.slots[int(seq)&(b.depth-1)]
+}
 
 // put copies a packet into s. Copies are made into buffers that go around, so that
 // a stream takes as many as it ever had packets waiting.

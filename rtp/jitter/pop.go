@@ -56,7 +56,7 @@ func (b *Buffer) play(s *slot) Item {
 // and since when that is known: the earliest arrival of all that wait.
 func (b *Buffer) ahead() (n int, first *slot, since time.Duration) {
 	found := 0
-	for i := 1; i < len(b.slots) && found < b.kept; i++ {
+	for i := 1; i < b.depth && found < b.kept; i++ {
 		s := b.slot(b.next + uint16(i))
 		if s.state == free {
 			continue

@@ -173,7 +173,7 @@ func FuzzJitter(f *testing.F) {
 				}
 			}
 		}
-		if st := b.Stats(); st.Played+st.Late+st.Duplicate+st.Overflow > pushed || b.kept > len(b.slots) || b.kept < 0 {
+		if st := b.Stats(); st.Played+st.Late+st.Duplicate+st.Overflow > pushed || b.kept > b.depth || b.kept < 0 {
 			t.Fatalf("%d pushed, %d kept: %+v", pushed, b.kept, st)
 		}
 	})
