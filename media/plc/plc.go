@@ -22,8 +22,9 @@ const (
 	fade          = 60 * time.Millisecond // nothing is left of the voice
 )
 
-// Concealer remembers the recent sound of one stream, about 2 KB at 8 kHz. One
-// goroutine at a time may use it. It does not allocate.
+// Concealer remembers the recent sound of one stream, about 1 KB at 8 kHz,
+// and as much again from the first gap on. One goroutine at a time may use it. It allocates
+// in that first gap only.
 type Concealer struct {
 	rate               int
 	pitchMin, pitchMax int
@@ -32,7 +33,7 @@ type Concealer struct {
 	// past is the latest sound, newest last: three of the longest periods and a
 	// quarter for the cross-fade.
 	past []int16
-	// voice is past as it was when the present gap began.
+	// voice is past as it was when the present gap began; nil before the first.
 	voice []int16
 
 	gap    int     // samples made up since the last good one
@@ -62,7 +63,6 @@ func New(rate int) *Concealer {
 		ten:      n(hold),
 		fadeEnd:  n(fade),
 		past:     make([]int16, size),
-		voice:    make([]int16, size),
 		seed:     0x9E3779B9,
 	}
 }
@@ -121,6 +121,9 @@ func (c *Concealer) begin() {
 	if c.heard < c.matchN+c.pitchMax {
 		c.period = 0 // too little is known: noise only
 		return
+	}
+	if c.voice == nil {
+		c.voice = make([]int16, len(c.past))
 	}
 	copy(c.voice, c.past)
 	c.period, c.cycles, c.at = c.pitch(), 1, 0

@@ -243,3 +243,18 @@ func BenchmarkConceal(b *testing.B) {
 		})
 	}
 }
+
+// A stream without a gap takes no room for the sound of one.
+func TestNoGapNoCopy(t *testing.T) {
+	c, frame := New(8000), vowels(8000, 160)
+	for range 50 {
+		c.Good(frame)
+	}
+	if c.voice != nil {
+		t.Errorf("%d samples were kept for a gap", len(c.voice))
+	}
+	c.Conceal(nil, 160)
+	if len(c.voice) != len(c.past) {
+		t.Errorf("%d samples were kept in a gap, of %d", len(c.voice), len(c.past))
+	}
+}
