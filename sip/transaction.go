@@ -181,6 +181,7 @@ func (tx *serverTx) respond(code int, b []byte) (bool, error) {
 // finish starts the timers of a final response. tx.mu is held.
 func (tx *serverTx) finish(code int) {
 	cfg := &tx.s.cfg
+	tx.onCancel = nil // it holds the whole request, and the transaction lives on for 32 s
 	if tx.end != nil {
 		tx.end.Stop()
 	}
