@@ -87,7 +87,7 @@ func (s *Server) receiveInvite(m *message) {
 func (i *Invite) handle(h Handler) {
 	defer i.s.recovered("invite", func() {
 		i.fail(&RejectError{Code: 500, Rule: "panic", Text: "Internal fault"}, ErrRejected)
-	}, i.logFields()...)
+	}, i.logFields)
 	h(i.d.ctx, i)
 	if i.fail(&RejectError{Code: 500, Rule: "unanswered", Text: "Internal fault"}, ErrRejected) {
 		i.s.log.Error("sip: the handler gave no final response", i.logFields()...)

@@ -177,9 +177,14 @@ func parseVia(values []string) (via, error) {
 	if v.host, v.port, err = splitHostPort(strings.Join(parts[1:], "")); err != nil {
 		return v, err
 	}
-	p := parseParams(params)
-	v.branch = p["branch"]
-	_, v.rport = p["rport"]
+	eachParam(params, func(name, value string) {
+		switch name {
+		case "branch":
+			v.branch = value
+		case "rport":
+			v.rport = true
+		}
+	})
 	return v, nil
 }
 

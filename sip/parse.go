@@ -55,7 +55,9 @@ func parse(p *wire.Parser, raw []byte) *message {
 	if !ok {
 		return nil
 	}
-	for _, h := range lister.Headers() {
+	headers := lister.Headers()
+	m.fields = make([]field, 0, len(headers))
+	for _, h := range headers {
 		m.add(h.Name(), h.Value())
 	}
 	return m

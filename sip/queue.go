@@ -37,6 +37,6 @@ func (d *Dialog) work() {
 }
 
 func (d *Dialog) do(j job) {
-	defer d.s.recovered("dialog", j.failed, d.logFields()...)
+	defer d.s.recovered("dialog", j.failed, d.logFields)
 	j.run()
 }

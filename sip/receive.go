@@ -13,7 +13,7 @@ import (
 // socket or connection, so messages of one peer are seen in the order in which
 // they arrived; nothing here waits for a handler.
 func (s *Server) receive(f *flow, raw []byte) {
-	defer s.recovered("message", func() {})
+	defer s.recovered("message", func() {}, nil)
 	if !s.heeds(f) {
 		return
 	}
@@ -108,14 +108,19 @@ func (s *Server) overloaded(m *message) {
 }
 
 // recovered, deferred, keeps a panic from ending more than the request that
-// caused it, and calls then. It must be deferred directly.
-func (s *Server) recovered(where string, then func(), fields ...zap.Field) {
+// caused it, and calls then. fields say whose it was; nil: not known. It must be deferred
+// directly.
+func (s *Server) recovered(where string, then func(), fields func() []zap.Field) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	s.count(func(st *Stats) { st.Panics++ })
-	s.log.Error("sip: panic", append(fields, zap.String("where", where), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))...)
+	var about []zap.Field
+	if fields != nil {
+		about = fields()
+	}
+	s.log.Error("sip: panic", append(about, zap.String("where", where), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))...)
 	then()
 }
 

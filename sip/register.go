@@ -144,7 +144,7 @@ func (r *Registration) forget() {
 func (r *Registration) run() {
 	defer close(r.ended)
 	defer r.forget()
-	defer r.s.recovered("registration", func() {}, zap.String("trunk", r.link.t.Name))
+	defer r.s.recovered("registration", func() {}, func() []zap.Field { return []zap.Field{zap.String("trunk", r.link.t.Name)} })
 	for {
 		next := r.round()
 		r.mu.Lock()

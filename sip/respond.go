@@ -108,7 +108,8 @@ func (s *Server) response(m *message, code int, reason, tag string, extra []fiel
 	if reason == "" {
 		reason = phrase(code)
 	}
-	fields := []field{{"Via", m.via.seenFrom(m.flow.remote)}}
+	fields := make([]field, 0, 6+len(m.via.rest)+len(extra))
+	fields = append(fields, field{"Via", m.via.seenFrom(m.flow.remote)})
 	for _, v := range m.via.rest {
 		fields = append(fields, field{"Via", v})
 	}

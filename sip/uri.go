@@ -170,18 +170,26 @@ func isToken(s string) bool {
 // parseParams reads name[=value] separated by ";". It returns nil for none.
 func parseParams(s string) map[string]string {
 	var params map[string]string
-	for part := range strings.SplitSeq(s, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if name == "" || len(params) == maxParams {
-			continue
+	eachParam(s, func(name, value string) {
+		if len(params) == maxParams {
+			return
 		}
 		if params == nil {
 			params = make(map[string]string)
 		}
-		params[name] = unescape(strings.TrimSpace(value))
-	}
+		params[name] = value
+	})
 	return params
+}
+
+// eachParam gives take the parameters of s one after the other, names in lower case.
+func eachParam(s string, take func(name, value string)) {
+	for part := range strings.SplitSeq(s, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if name = strings.ToLower(strings.TrimSpace(name)); name != "" {
+			take(name, unescape(strings.TrimSpace(value)))
+		}
+	}
 }
 
 // unescape decodes %XX (RFC 3261 section 19.1.2). What is no escape stays as it

@@ -71,8 +71,12 @@ func offeredEvents(l Local) []format {
 	return all
 }
 
+// usual is the length in bytes that a plain answer does not exceed.
+const usual = 384
+
 func writeAnswer(offer *Session, m Media, sec security, l Local) []byte {
 	var b bytes.Buffer
+	b.Grow(usual)
 	head(&b, l, offer.time)
 	mid := ""
 	if m.Protection == ByDTLS {
