@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/agent/internal/wire"
 	"parley/agent/llm"
@@ -36,5 +37,25 @@ func TestAnOddAnswerIsBoundedAndCleaned(t *testing.T) {
 		if err == nil || len(text) > wire.ErrorBytes+300 || strings.ContainsAny(text, "\x1b\r\n\u202e") {
 			t.Errorf("%s: %d bytes: %.700q", name, len(text), text)
 		}
+	}
+}
+
+// What an operator gets who sets the address only: the contract's times, and nothing of
+// what is ours alone.
+func TestWhatIsSetByDefault(t *testing.T) {
+	c := DefaultConfig()
+	if c.Timeout != time.Minute || c.OneShotTimeout != 10*time.Second || c.Notify || c.Actions || c.APIKey != "" || len(c.Styles) != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A redirect to a login page is not followed for a text beside the
+// conversation either.
+func TestLine13And14ALoginPageBesideTheConversation(t *testing.T) {
+	login := serve(t, answer("text/plain", "Please log in."))
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, login.URL, http.StatusFound) })
+	got, err := open(t, a.URL, nil).OneShot(t.Context(), "Summarise.", "words")
+	if err == nil || got != "" || len(login.requests()) != 0 {
+		t.Errorf("%q, %v, %d requests", got, err, len(login.requests()))
 	}
 }

@@ -14,7 +14,7 @@ var lines = []struct {
 	what  string
 	tests []string
 }{
-	{"a", "behind a tool call", []string{"agent/tool/plugin:TestExamples"}},
+	{"a", "behind a tool call", []string{"agent/tool/plugin:TestExamples", "agent/tool/plugin:TestExampleInTypeScript", "agent/tool/plugin:TestExampleInGo", "agent/tool/mcp:TestConformance", "agent/tool:TestFuncTool"}},
 	{"b", "an HTTP agent, as the seed has it", []string{"TestExamples", "TestSuite"}},
 	{"c", "any service that speaks OpenAI's protocol, or Ollama's", []string{"agent/llm/openai:TestSuite", "agent/llm/openai:TestOddServices", "agent/llm/ollama:TestSuite", "agent/llm/ollama:TestAnswers"}},
 	{"d", "the six methods", []string{"TestWayDTheAgentAsAClient", "agent/llm:TestAClientsWords", "agent/llm/openai:TestClient", "agent/llm/ollama:TestClient"}},
@@ -26,11 +26,11 @@ var lines = []struct {
 	{"5", "interrupted_text: what was heard", []string{"TestLine5Interrupted", "agent/cascade:TestAtAnyInstantTheHeardTextIsWhatWasOnTheWire", "agent/cascade:TestACutGreetingCounts"}},
 	{"6", "context: what was found", []string{"TestLine6And7ContextAndSummary", "TestLine6Prefetch"}},
 	{"7", "summary: the rolling digest", []string{"TestLine7TheDigest", "TestLine7And8ADigestInTheWay"}},
-	{"8", "oneshot: beside the conversation", []string{"TestLine8OneShot", "TestLine7And8ADigestInTheWay"}},
+	{"8", "oneshot: beside the conversation", []string{"TestLine8OneShot", "TestWhatIsSetByDefault", "TestLine7And8ADigestInTheWay"}},
 	{"9", "one live request, cancelled at once", []string{"TestLine9ANewerTurnCancels", "test/e2e:TestABargeInCancelsTheRequest"}},
-	{"10", "X-Call-Id, start and end", []string{"TestLine10Notify", "TestLine10NotifyOfAnAgentThatHangs", "TestLine10CallIDIsNoHeaderBreaker", "TestLine10WhatElseIsKnown"}},
+	{"10", "X-Call-Id, start and end", []string{"TestLine10Notify", "TestWhatIsSetByDefault", "TestLine10NotifyOfAnAgentThatHangs", "TestLine10CallIDIsNoHeaderBreaker", "TestLine10WhatElseIsKnown"}},
 	{"11", "one pool, proxies, the caller's token", []string{"TestLine11SharedPoolAndIdentity", "test/e2e:TestACallersToken"}},
-	{"12", "any 2xx; errors and the fallback", []string{"TestReplies", "TestLine12BodyOfAnError", "agent/cascade:TestBR132TheModelFails"}},
+	{"12", "any 2xx; errors and the fallback", []string{"TestReplies", "TestLine12BodyOfAnError", "TestAnOddAnswerIsBoundedAndCleaned", "agent/cascade:TestBR132TheModelFails"}},
 	{"13", "the media type", []string{"TestReplies"}},
 	{"14", "redirects", []string{"TestLine14Redirects", "agent/internal/wire:TestRedirects"}},
 	{"15", "JSON", []string{"TestReplies", "agent/cascade:TestTheNextSentenceIsMadeWhileTheFormerPlays"}},
