@@ -24,7 +24,7 @@ import (
 type checkCmd struct {
 	configFlag
 	Ports    bool `help:"Also try whether the addresses and ports can be bound."`
-	Agent    bool `help:"Also try whether the agent's URL can be reached."`
+	Agent    bool `help:"Also try whether the agents' URLs, over HTTP and WebSocket, can be reached."`
 	Sessions bool `help:"Also try whether the database of sessions can be opened."`
 }
 
@@ -69,13 +69,19 @@ func (c checkCmd) Run(s *stage) error {
 	}
 	if c.Agent {
 		for _, name := range cfg.AgentNames() {
-			if a := cfg.AgentNamed(name); a.LLM.Provider == "agent" {
-				section := "agent"
-				if name != config.DefaultAgent {
-					section = "agents." + name + ".agent"
-				}
-				note(cfg.Complain(section, checkAgent(s.ctx, a.Agent.URL)))
+			a := cfg.AgentNamed(name)
+			section, address := "agent", a.Agent.URL
+			switch a.LLM.Provider {
+			case "agent":
+			case "stream":
+				section, address = "stream", a.Stream.URL
+			default:
+				continue
 			}
+			if name != config.DefaultAgent {
+				section = "agents." + name + "." + section
+			}
+			note(cfg.Complain(section, checkAgent(s.ctx, address)))
 		}
 	}
 	if len(wrong) == 0 {
@@ -189,7 +195,8 @@ func bindable(network, addr string) error {
 // agentPatience is how long a check waits for the agent.
 const agentPatience = 5 * time.Second
 
-// checkAgent connects to the agent's host, with TLS where the URL says so. No
+// checkAgent connects to the host of an agent over HTTP or a WebSocket, with TLS where
+// the URL says so. No
 // request is made: an agent would take one for a caller's turn.
 func checkAgent(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
@@ -198,19 +205,19 @@ func checkAgent(ctx context.Context, address string) error {
 	}
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443"}[u.Scheme]
 	}
 	host := net.JoinHostPort(u.Hostname(), port)
 	ctx, cancel := context.WithTimeout(ctx, agentPatience)
 	defer cancel()
 	var conn net.Conn
-	if u.Scheme == "https" {
+	if u.Scheme == "https" || u.Scheme == "wss" {
 		conn, err = (&tls.Dialer{}).DialContext(ctx, "tcp", host)
 	} else {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	}
 	if err != nil {
-		return fmt.Errorf("url: %s cannot be reached: %w", host, err)
+		return fmt.Errorf("url: %s cannot be reached, is the agent running? %w", host, err)
 	}
 	return conn.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -168,6 +169,24 @@ func TestCheckAgent(t *testing.T) {
 	cancel()
 	if err := checkAgent(over, "https://127.0.0.1:1"); err == nil {
 		t.Error("no error")
+	}
+}
+
+// The address of a bot that takes the sound is tried as that of an agent over HTTP is.
+func TestCheckTriesTheAgentOfAStream(t *testing.T) {
+	for url, want := range map[string]string{
+		"ws://" + takenTCP(t) + "/":        "ok",
+		"ws://" + listenTCP(t, true) + "/": "stream.url: 127.0.0.1:",
+	} {
+		conf := filepath.Join(t.TempDir(), "stream.toml")
+		text := fmt.Sprintf("[llm]\nprovider = \"stream\"\n[stream]\nurl = %q\n[sessions]\nbackend = \"off\"\n", url)
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, _ := execute(t, nil, "check", "--agent", "-c", conf)
+		if (code == 0) != (want == "ok") || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d %s", url, code, out)
+		}
 	}
 }
 
