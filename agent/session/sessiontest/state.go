@@ -27,6 +27,15 @@ func copies(t *testing.T, open Open) {
 	if err := a.State().Set("n", 1); err != nil {
 		t.Fatal(err)
 	}
+	r, err := s.List(t.Context(), &session.ListRequest{AppName: app, UserID: user})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, listed := range r.Sessions {
+		for _, v := range listed.State().All() {
+			v.(map[string]any)["k"] = "changed on one of a list"
+		}
+	}
 	for _, h := range []session.Session{made, get(t, s, user, "1")} {
 		wantState(t, h, map[string]any{"m": map[string]any{"k": "v"}})
 		wantTexts(t, h, "x")
