@@ -140,7 +140,9 @@ func (m misbehaviour) run(t *testing.T, g *gateway, probe *probe, i int) {
 	if m.gone {
 		agentServer.Close()
 	}
-	p.model.FirstTokenTimeout = time.Second
+	if p.model.FirstTokenTimeout = 4 * time.Second; m.within > 0 { // it is the time that ends it
+		p.model.FirstTokenTimeout = time.Second
+	}
 	c := &p.cascade
 	c.FirstToken, c.Fallback, c.Goodbye = 5*time.Second, fallback, goodbye
 	c.Turn.Idle, c.Turn.Reprompts, c.Reprompts = time.Second, 1, []string{reprompt}
