@@ -44,6 +44,7 @@ func TestAConversationWithoutASummaryIsBounded(t *testing.T) {
 			n, _ := s.c.Size()
 			most = max(most, n)
 		}
+		synctest.Wait()
 		m := s.c.Snapshot().Messages
 		if most > 40 || most < 30 || len(m) < 24 {
 			t.Errorf("%d messages at the most, %d at the end", most, len(m))

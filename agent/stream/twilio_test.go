@@ -361,7 +361,7 @@ func TestMarksAreBounded(t *testing.T) {
 		}, func(r *rig) { r.cfg.Reconnect = 0 }).answer()
 		s := r.session.(*session)
 		most := 0
-		for range 50 {
+		for range 80 { // they are read at a pace
 			time.Sleep(100 * time.Millisecond)
 			s.speech.mu.Lock()
 			most = max(most, s.speech.marks)
