@@ -147,8 +147,10 @@ type Call struct {
 	Emit func(Event)
 	// Over ends the call at once, before Run returns, as returning err from Run would:
 	// the other party is not kept waiting for what an agent has left to do, such as a
-	// summary, for which Run may go on for the gateway's end_timeout. nil: there is
-	// nobody to tell. It never blocks and may be called more than once.
+	// summary or a goodbye to a service, for which Run may go on for the gateway's
+	// end_timeout. Every agent that has something left to do when it ends the call does
+	// it this way: Over first, once what it wanted heard was heard, then the rest. nil:
+	// there is nobody to tell. It never blocks and may be called more than once.
 	Over func(err error)
 }
 
