@@ -134,9 +134,16 @@ func (n *negotiation) protect(policy string) {
 // drawKeys draws what we send with: another key for each suite, for a key must not
 // serve two (RFC 4568 section 6.1).
 func (n *negotiation) drawKeys() {
-	n.local.Crypto = make([]sdp.Crypto, 0, len(suites))
+	total := 0
 	for _, s := range suites {
-		n.local.Crypto = append(n.local.Crypto, sdp.Crypto{Suite: s.name, Key: random(sdp.KeySize(s.name))})
+		total += sdp.KeySize(s.name)
+	}
+	n.local.Crypto = make([]sdp.Crypto, 0, len(suites))
+	drawn := random(total) // at once: each draw costs
+	for _, s := range suites {
+		size := sdp.KeySize(s.name)
+		n.local.Crypto = append(n.local.Crypto, sdp.Crypto{Suite: s.name, Key: drawn[:size:size]})
+		drawn = drawn[size:]
 	}
 }
 

@@ -108,9 +108,13 @@ func (c *Call) logEvent(e agent.Event) {
 		c.log.Warn("agent trouble", zap.String("err", e.Reason))
 		return
 	}
-	log, words := c.log.Debug, c.server.cfg.LogWords
+	level, words := zap.DebugLevel, c.server.cfg.LogWords
 	if words {
-		log = c.log.Info
+		level = zap.InfoLevel
+	}
+	line := c.log.Check(level, "conversation")
+	if line == nil {
+		return // nobody reads it: spare what it is made of
 	}
 	fields := []zap.Field{zap.String("event", string(e.Type))}
 	if words && e.Text != "" {
@@ -125,5 +129,5 @@ func (c *Call) logEvent(e agent.Event) {
 	if e.Reason != "" {
 		fields = append(fields, zap.String("reason", e.Reason))
 	}
-	log("conversation", fields...)
+	line.Write(fields...)
 }
