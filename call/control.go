@@ -19,15 +19,11 @@ func (c *Call) listenRTCP(session *rtp.Session) uint16 {
 	return port
 }
 
-// control sees to a port for RTCP when it is not to share that of RTP, and says
-// whether our description is another one for it.
-func (n *negotiation) control(shared bool) (changed bool) {
-	if shared || n.listenRTCP == nil {
-		return false
+// control sees to a port for RTCP when it is not to share that of RTP.
+func (n *negotiation) control(shared bool) {
+	if !shared && n.listenRTCP != nil {
+		n.local.RTCPPort = n.listenRTCP()
 	}
-	before := n.local.RTCPPort
-	n.local.RTCPPort = n.listenRTCP()
-	return n.local.RTCPPort != before
 }
 
 // Playout implements rtp.Playout: what the jitter buffer waits for a missing packet,

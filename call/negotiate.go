@@ -70,24 +70,23 @@ func (n *negotiation) answer(text []byte) ([]byte, *change, *sip.RejectError) {
 	if err != nil {
 		return nil, nil, reject(fmt.Errorf("%w: %w", errBadOffer, err))
 	}
-	answer, m, err := sdp.Answer(offer, n.local)
+	a, err := sdp.Agree(offer, n.local)
 	if err != nil {
 		return nil, nil, reject(err)
 	}
-	renewed, moved := n.renewed(m), n.moved(m)
-	if n.control(m.RTCPMux) || renewed || moved {
-		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
+	if renewed, moved := n.renewed(a.Media), n.moved(a.Media); renewed || moved {
+		if a, err = sdp.Agree(offer, n.local); err != nil {
 			return nil, nil, reject(err)
 		}
 	}
+	n.control(a.RTCPMux)
+	answer := a.Text(n.local)
 	if n.last != nil && !bytes.Equal(answer, n.last) {
 		// RFC 3264 section 8: the version grows by one when the description changes.
 		n.local.Version++
-		if answer, m, err = sdp.Answer(offer, n.local); err != nil {
-			return nil, nil, reject(err)
-		}
+		answer = a.Text(n.local)
 	}
-	c, err := n.settle(m)
+	c, err := n.settle(a.Media)
 	if err != nil {
 		return nil, nil, reject(err)
 	}

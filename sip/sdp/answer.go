@@ -12,14 +12,22 @@ func plain(proto string) bool {
 	return strings.EqualFold(proto, "RTP/AVP") || strings.EqualFold(proto, "RTP/AVPF")
 }
 
-// Answer answers an offer: the first audio stream that we have a codec for is taken,
-// one that is protected before a plain one as the policy allows, with the codec that
-// comes first in l.Codecs; all others are refused with port 0 in their places (RFC
-// 3264 section 6). The answer keeps the profile of the offer. The error is a
-// *Refusal. An answer never holds telephone-event alone.
-func Answer(offer *Session, l Local) (text []byte, m Media, err error) {
+// Agreement is what is taken of an offer.
+type Agreement struct {
+	Media
+	offer *Session
+	sec   security
+}
+
+// Agree finds what to answer to an offer: the first audio stream that we have a codec
+// for is taken, one that is protected before a plain one as the policy allows, with the
+// codec that comes first in l.Codecs; all others are refused with port 0 in their places
+// (RFC 3264 section 6). The answer keeps the profile of the offer. The error is a
+// *Refusal. An answer never holds telephone-event alone. Nothing of it depends on
+// l.RTCPPort and l.Version.
+func Agree(offer *Session, l Local) (*Agreement, error) {
 	var why *Refusal
-	var plain *agreement
+	var plain *Agreement
 	for i := range offer.media {
 		line := &offer.media[i]
 		codec, refusal := usable(offer, line, l)
@@ -27,30 +35,27 @@ func Answer(offer *Session, l Local) (text []byte, m Media, err error) {
 			why = weightier(why, refusal)
 			continue
 		}
-		m, refusal = agree(offer, line, i, codec, l)
+		m, refusal := agree(offer, line, i, codec, l)
 		switch {
 		case refusal != nil:
 			why = weightier(why, refusal)
 		case m.Protection != Plain || l.SRTP == PolicyOff:
-			return writeAnswer(offer, m, codec.sec, l), m, nil
+			return &Agreement{m, offer, codec.sec}, nil
 		case plain == nil:
-			plain = &agreement{m, codec.sec}
+			plain = &Agreement{m, offer, codec.sec}
 		}
 	}
 	if plain != nil {
-		return writeAnswer(offer, plain.Media, plain.sec, l), plain.Media, nil
+		return plain, nil
 	}
 	if why == nil {
 		why = &Refusal{Code: 488, Warning: 304, Text: "The offer has no active media"}
 	}
-	return nil, Media{}, why
+	return nil, why
 }
 
-// agreement is a stream that could be taken.
-type agreement struct {
-	Media
-	sec security
-}
+// Text is the answer. Beside RTCPPort and Version, l is as it was for Agree.
+func (a *Agreement) Text(l Local) []byte { return writeAnswer(a.offer, a.Media, a.sec, l) }
 
 // choice is a codec of ours and the format of the peer that it matches, and how the
 // stream is protected.

@@ -49,7 +49,7 @@ func answer(t *testing.T, offer string, l Local) (string, Media) {
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
 	}
-	text, m, err := Answer(s, l)
+	text, m, err := answerTo(s, l)
 	if err != nil {
 		t.Fatalf("Answer: %v", err)
 	}
@@ -331,7 +331,7 @@ func TestAnswerRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = Answer(s, local(pcmu, pcma))
+			_, _, err = answerTo(s, local(pcmu, pcma))
 			var r *Refusal
 			if !errors.As(err, &r) {
 				t.Fatalf("error %v", err)
@@ -478,7 +478,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		_, _ = Accept(Offer(l), s, l)
-		text, m, err := Answer(s, l)
+		text, m, err := answerTo(s, l)
 		if err != nil {
 			return
 		}
@@ -522,7 +522,7 @@ func TestWhereOurRTCPIs(t *testing.T) { // BR-026
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, _, err := Answer(offer, l)
+		answer, _, err := answerTo(offer, l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -570,7 +570,7 @@ func TestOurHoldIsOfferedAndStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, m, err := Answer(peer, l)
+		answer, m, err := answerTo(peer, l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -578,4 +578,13 @@ func TestOurHoldIsOfferedAndStays(t *testing.T) {
 			t.Errorf("%s is answered by recv %v and\n%s; want %s", c.theirs, m.Recv, answer, c.ours)
 		}
 	}
+}
+
+// answerTo is the answer to an offer, and what it holds.
+func answerTo(offer *Session, l Local) ([]byte, Media, error) {
+	a, err := Agree(offer, l)
+	if err != nil {
+		return nil, Media{}, err
+	}
+	return a.Text(l), a.Media, nil
 }

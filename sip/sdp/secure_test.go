@@ -136,7 +136,7 @@ func TestProtectedOffers(t *testing.T) {
 			}
 			// The same again under "required", unless it is plain.
 			s, _ := Parse([]byte(tt.offer))
-			again, _, err := Answer(s, secured(PolicyRequired))
+			again, _, err := answerTo(s, secured(PolicyRequired))
 			if (err != nil) != (tt.kind == Plain) || err == nil && string(again) != text {
 				t.Errorf("required: %v\n%s", err, again)
 			}
@@ -175,7 +175,7 @@ func TestProtectedOffersThatAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = Answer(s, secured(tt.policy))
+			_, _, err = answerTo(s, secured(tt.policy))
 			var r *Refusal
 			if !errors.As(err, &r) || r.Code != 488 || r.Warning != 302 || !strings.Contains(r.Text, tt.text) {
 				t.Errorf("%v", err)
@@ -320,7 +320,7 @@ func FuzzProtectedOffer(f *testing.F) {
 			return
 		}
 		l := secured(Policy(policy % 3))
-		out, m, err := Answer(s, l)
+		out, m, err := answerTo(s, l)
 		if err != nil {
 			return
 		}
