@@ -65,6 +65,13 @@ func (s *conversation) hooks() LifecycleHooks {
 			then(ctx, sc, call)
 		}
 	}
+	thinking := h.OnToolThinking
+	h.OnToolThinking = func(ctx context.Context, sc SessionContext, call ToolCall, on bool) {
+		s.post(toolThinks(on))
+		if thinking != nil {
+			thinking(ctx, sc, call, on)
+		}
+	}
 	return h
 }
 

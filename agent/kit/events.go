@@ -21,6 +21,8 @@ type (
 	// toolBegan and toolEnded: a call of the model's, and its answer.
 	toolBegan struct{ id string }
 	toolEnded struct{ id string }
+	// toolThinks: a tool that wants the silence filled takes long, or no longer.
+	toolThinks bool
 	// gone: the connection is made anew; back: it was.
 	gone struct{}
 	back struct{}
@@ -112,6 +114,14 @@ func (e said) happen(s *conversation) {
 func (e toolBegan) happen(s *conversation) {
 	s.toolRuns[e.id]++
 	s.decide(turn.Input{Kind: turn.ToolsBegan, At: time.Now()})
+}
+
+func (e toolThinks) happen(s *conversation) {
+	if e {
+		s.thinking++
+	} else {
+		s.thinking--
+	}
 }
 
 func (e toolEnded) happen(s *conversation) {

@@ -13,6 +13,7 @@ const toneEvery = 2 * time.Second
 type silence struct {
 	next   time.Time // when it is to be filled; zero: nobody waits
 	phrase bool      // the phrase was said
+	sought bool      // a tool has asked for the tone
 }
 
 // waits says whether the caller waits: for the service to have heard that they have
@@ -34,24 +35,30 @@ func (s *conversation) waits() bool {
 }
 
 // fill fills the silence of a caller who waits: with the phrase, once, and then by a soft
-// tone from time to time.
+// tone from time to time. A tool that asks for the tone has it at once and whatever is
+// configured: it has waited by itself.
 func (s *conversation) fill(now time.Time) {
 	phrase := s.cfg.Voice != nil && s.cfg.Filler != ""
-	if s.cfg.FillerAfter <= 0 || !phrase && !s.cfg.FillerTone || !s.waits() {
+	sought := s.thinking > 0
+	configured := s.cfg.FillerAfter > 0 && (phrase || s.cfg.FillerTone)
+	if !configured && !sought || !s.waits() {
 		s.silence = silence{}
 		return
 	}
 	q := &s.silence
 	switch {
+	case sought && !q.sought && len(s.replies) == 0:
+		q.sought, q.next = true, now.Add(toneEvery)
+		s.soften()
 	case q.next.IsZero() && s.cutOff.reply != nil: // it may go on soon
 		q.next = now.Add(max(s.cfg.FillerAfter, s.cfg.Turn.FalseTimeout))
 	case q.next.IsZero():
 		q.next = now.Add(s.cfg.FillerAfter)
 	case now.Before(q.next) || len(s.replies) > 0:
-	case phrase && !q.phrase:
+	case configured && phrase && !q.phrase:
 		q.phrase, q.next = true, now.Add(toneEvery)
 		s.ownReply(s.cfg.Filler, true, nil)
-	case s.cfg.FillerTone:
+	case configured && s.cfg.FillerTone || sought:
 		q.next = now.Add(toneEvery)
 		s.soften()
 	}
@@ -59,7 +66,7 @@ func (s *conversation) fill(now time.Time) {
 
 // fillDue is when fill has something to do; zero: never, as things are.
 func (s *conversation) fillDue() time.Time {
-	if len(s.replies) > 0 || s.silence.phrase && !s.cfg.FillerTone {
+	if len(s.replies) > 0 || s.silence.phrase && !s.cfg.FillerTone && s.thinking == 0 {
 		return time.Time{}
 	}
 	return s.silence.next

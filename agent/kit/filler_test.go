@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,43 @@ func TestToneWhileAway(t *testing.T) {
 		_ = p.script.Refuse(nil)
 		p.until("a new connection", func() bool { return len(p.script.Conns()) == 2 })
 	})
+}
+
+// A tool that asks for it has the soft tone after half a second, whatever is configured,
+// until the first word; others have not.
+func TestThinkingSound(t *testing.T) {
+	for sound, want := range map[bool]int{true: 2, false: 0} {
+		ring(t, func(p *phone) {
+			p.cfg.FillerAfter, p.cfg.FillerTone = 0, false
+			p.cfg.CallTools = func(agent.Call) []Tool {
+				slow := does("slow", func(context.Context, map[string]any) (map[string]any, error) {
+					time.Sleep(3 * time.Second)
+					return nil, nil
+				})
+				slow.ToolTraits.ThinkingSound = sound
+				return []Tool{slow}
+			}
+		}, func(p *phone) {
+			synctest.Wait()
+			began := time.Now()
+			p.tell(call("1", "slow", nil))
+			time.Sleep(2800 * ms)
+			tones := p.tones()
+			if len(tones) != want {
+				p.Fatalf("sound %v: %d tones", sound, len(tones))
+			}
+			if want > 0 && (tones[0].Sub(began) < 480*ms || tones[0].Sub(began) > 560*ms) {
+				p.Errorf("the first after %v", tones[0].Sub(began))
+			}
+			time.Sleep(time.Second)
+			p.replies("item-1", "Noon.")
+			p.quiet(1)
+			time.Sleep(5 * time.Second)
+			if got := len(p.tones()); got != want+1 { // the word is one
+				p.Errorf("sound %v: %d tones at the end", sound, got)
+			}
+		})
+	}
 }
 
 // Where a reply ended does not move when another follows at once.

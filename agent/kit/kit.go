@@ -73,8 +73,8 @@ type SessionContext struct {
 // panicked is denied.
 //
 // OnSessionStart, OnUserMessage, OnAgentMessage and OnSessionEnd are called like
-// Callbacks: one at a time and in order. OnToolCall and OnToolResult are called on the
-// goroutine of the call, beside the others.
+// Callbacks: one at a time and in order. OnToolCall, OnToolThinking and OnToolResult are called on
+// goroutines of the call, beside the others.
 type LifecycleHooks struct {
 	// OnSessionStart is called once for every Start that succeeded.
 	OnSessionStart func(ctx context.Context, sc SessionContext)
@@ -90,6 +90,10 @@ type LifecycleHooks struct {
 	OnToolCall func(ctx context.Context, sc SessionContext, call ToolCall)
 	// OnToolResult sees the answer before the model does. It has the call's id.
 	OnToolResult func(ctx context.Context, sc SessionContext, call ToolCall, response ToolResponse)
+	// OnToolThinking is told when a call of a tool that asks for it
+	// (Traits.ThinkingSound) has been at work for half a second, and of its end: the
+	// silence is to be filled meanwhile. Called like OnToolCall.
+	OnToolThinking func(ctx context.Context, sc SessionContext, call ToolCall, on bool)
 	// OnAgentMessage takes each whole message of the agent's once: what was heard of
 	// it, when it was cut.
 	OnAgentMessage func(ctx context.Context, sc SessionContext, text string)

@@ -72,6 +72,7 @@ type conversation struct {
 	opening  bool // the provider is to be told that a turn began
 	replying bool // the turn taking knows of a reply
 	toolRuns map[string]int
+	thinking int  // tools at work that want the silence filled
 	away     bool // the connection is made anew
 	lost     bool // and a reply was lost with it
 

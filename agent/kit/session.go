@@ -149,7 +149,7 @@ func (a *AgentSession) Start(ctx context.Context, cfg LiveConfig, idle IdleConfi
 	h.ctx, h.cancel = context.WithCancel(ctx)
 	h.tools = tool.NewDispatcher(h.ctx, tool.DispatcherConfig{
 		Session: a.id, Registry: a.registry, Gate: a.gate,
-		Hooks:   a.toolHooks(),
+		Hooks: a.toolHooks(), Thinking: a.toolThinking(),
 		Respond: func(_ context.Context, r ToolResponse) error { return a.Respond(r) },
 		OnError: func(call ToolCall, err error) {
 			a.live.Report(fmt.Errorf("kit: tool %s: %w", tool.CleanText(call.Name, 64), err))
@@ -196,6 +196,15 @@ func (a *AgentSession) toolHooks() tool.Hooks {
 		}
 	}
 	return t
+}
+
+// toolThinking passes on that a tool takes long; nil when nobody wants to know.
+func (a *AgentSession) toolThinking() func(call ToolCall, on bool) {
+	f := a.hooks.OnToolThinking
+	if f == nil {
+		return nil
+	}
+	return func(call ToolCall, on bool) { f(a.ctx(), a.context(), call, on) }
 }
 
 // toolCall takes a call of the model's, on the goroutine that receives.
