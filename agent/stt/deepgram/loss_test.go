@@ -164,10 +164,10 @@ func TestNonsense(t *testing.T) {
 				s := sockettest.Serve(t, func(p *sockettest.Peer) {
 					e := checked(p, 16000)
 					if p.Number == 1 {
-						for _, m := range tt.messages {
+						p.SendBinary("\x00\x01")
+						for _, m := range tt.messages { // it may be closed before the last
 							p.TrySend(m)
 						}
-						p.SendBinary("\x00\x01")
 					}
 					e.listen()
 				})
