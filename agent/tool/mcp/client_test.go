@@ -419,6 +419,7 @@ func TestListChangedWithoutEnd(t *testing.T) {
 	read := make(chan time.Time, 1000)
 	c := opened(t, func() mcp.Config {
 		cfg := stdio("chatty")
+		cfg.StartTimeout = 30 * time.Second // 5 MB are much for the race detector
 		cfg.Changed = func() { read <- time.Now() }
 		return cfg
 	}())
