@@ -257,6 +257,10 @@ var nextPort atomic.Uint32
 // above it most likely, and that nobody else is given for a long time.
 func FreePort(t testing.TB) int {
 	t.Helper()
+	// A program that is started meanwhile would hold the sockets until it runs, and
+	// the port would be taken for a moment yet.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for range 50 {
 		port := firstPort + int(4*nextPort.Add(1))%(lastPort-firstPort)
 		udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -29,6 +30,8 @@ func freePorts(t testing.TB) int {
 }
 
 func free(port int) bool {
+	syscall.ForkLock.RLock() // see peers.FreePort
+	defer syscall.ForkLock.RUnlock()
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	udp, err := net.ListenPacket("udp", addr)
 	if err != nil {
