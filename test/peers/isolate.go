@@ -8,6 +8,7 @@ package peers
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -36,7 +37,8 @@ func Main(m *testing.M) {
 	case errors.As(err, &exit):
 		os.Exit(max(1, exit.ExitCode()))
 	}
-	panic(err)
+	fmt.Fprintln(os.Stderr, "peers: cannot run in a namespace:", err)
+	os.Exit(1)
 }
 
 // cannotIsolate says why no namespace can be made, or "".
